@@ -6,13 +6,12 @@ import (
 	"math"
 )
 
-// ApplicationsService creates customers and applications, feeds bank data and leads
-// to an offer.
+// ApplicationsService creates customers and applications, feeds bank data and leads to an offer.
 //
 // A list without records is empty. [IsNotFound] reports a missing application, customer or
-// partner. If a method returns a bool, the meaning of false is not published. If a method
-// other than an upload returns only an error, the service declares no response body; a body
-// that is false or reports a failure leaves the outcome unknown.
+// partner. If a method returns a bool, the meaning of false is not published. If a method other
+// than an upload returns only an error, the service declares no response body; a body that is
+// false or reports a failure leaves the outcome unknown.
 type ApplicationsService struct{ client *carrier }
 
 // CreateOptions are the optional parameters of the routes that create an application.
@@ -26,9 +25,9 @@ func (o *CreateOptions) query() []param {
 
 // CreateCustomer creates a customer and returns its id.
 //
-// The client checks the rules of [UserRequest] before it sends anything. A response without
-// an id is an error with [OutcomeDone]. After an unknown outcome read
-// [CustomersService.GetByEmail] before creating again.
+// The client checks the rules of [UserRequest] before it sends anything. A response without an
+// id is an error with [OutcomeDone]. After an unknown outcome read [CustomersService.GetByEmail]
+// before creating again.
 //
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
@@ -41,8 +40,8 @@ func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserR
 
 // Create creates an application of an existing customer and returns its id.
 //
-// The client checks the rules of [ApplicationRequest] before it sends anything. After an
-// unknown outcome read [ApplicationsService.ListByCustomer] before creating again.
+// The client checks the rules of [ApplicationRequest] before it sends anything. After an unknown
+// outcome read [ApplicationsService.ListByCustomer] before creating again.
 //
 // Route: POST /api/Application/create-application
 func (s *ApplicationsService) Create(ctx context.Context, application ApplicationRequest, opts *CreateOptions) (ApplicationID, error) {
@@ -54,11 +53,10 @@ func (s *ApplicationsService) Create(ctx context.Context, application Applicatio
 	})
 }
 
-// CreateWithApplicant creates an application and its applicant for an existing
-// customer and returns the application's id.
+// CreateWithApplicant creates an application and its applicant for an existing customer and
+// returns the application's id.
 //
-// After an unknown outcome read [ApplicationsService.ListByCustomer] before creating
-// again.
+// After an unknown outcome read [ApplicationsService.ListByCustomer] before creating again.
 //
 // Route: POST /api/Application/create-application-and-applicant
 func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, application ApplicationAndApplicantRequest, opts *CreateOptions) (ApplicationID, error) {
@@ -70,8 +68,8 @@ func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, applicati
 	})
 }
 
-// CreateWithCustomerAndApplicant creates a customer, an application and its applicant
-// in one call.
+// CreateWithCustomerAndApplicant creates a customer, an application and its applicant in one
+// call.
 //
 // After an unknown outcome read [CustomersService.GetByEmail] and
 // [ApplicationsService.ListByCustomer] before creating again.
@@ -86,8 +84,8 @@ func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context
 	})
 }
 
-// CreateWithCustomer creates a customer and an application in one call. The service
-// validates both before it creates either.
+// CreateWithCustomer creates a customer and an application in one call. The service validates
+// both before it creates either.
 //
 // After an unknown outcome read [CustomersService.GetByEmail] and
 // [ApplicationsService.ListByCustomer] before creating again.
@@ -121,8 +119,8 @@ func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) er
 
 // QuickTest has the service test bank data without storing an application step.
 //
-// data may be nil: the route accepts a call without a body. After an unknown outcome
-// read [ApplicationsService.Status].
+// data may be nil: the route accepts a call without a body. After an unknown outcome read
+// [ApplicationsService.Status].
 //
 // Route: POST /api/Application/quick-test/{applicationId}
 func (s *ApplicationsService) QuickTest(ctx context.Context, id ApplicationID, data *BankingDataRequest) (bool, error) {
@@ -139,9 +137,8 @@ type BankingDataOptions struct {
 	BankName string
 }
 
-// AddOrUpdateBankingData gives the application its bank accounts and transactions, or
-// replaces them. Call it before [ApplicationsService.Process]; without transactions there
-// is no offer.
+// AddOrUpdateBankingData gives the application its bank accounts and transactions, or replaces
+// them. Call it before [ApplicationsService.Process]; without transactions there is no offer.
 //
 // data may be nil: the route accepts a call without a body. After an unknown outcome read
 // [ApprovalService.BankAccounts]; sending the same data again is an update.
@@ -175,8 +172,8 @@ func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (Of
 	})
 }
 
-// Status returns the application's status as the service spells it. The set of values is
-// not published.
+// Status returns the application's status as the service spells it. The set of values is not
+// published.
 //
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
@@ -188,16 +185,16 @@ func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (str
 
 // OfferOptions are the optional parameters of Offer.
 type OfferOptions struct {
-	// Force is passed on to the service, which does not describe the effect. The client
-	// treats a call with Force as a mutation.
+	// Force is passed on to the service, which does not describe the effect. The client treats a
+	// call with Force as a mutation.
 	Force bool
 }
 
-// Offer returns the application's offer. [ApplicationsService.Process] produces the offer,
-// which can expire.
+// Offer returns the application's offer. [ApplicationsService.Process] produces the offer, which
+// can expire.
 //
-// [IsNotFound] reports a missing offer or application, but never after a call with Force.
-// After an unknown outcome of a call with Force, read the offer without Force.
+// [IsNotFound] reports a missing offer or application, but never after a call with Force. After
+// an unknown outcome of a call with Force, read the offer without Force.
 //
 // Route: GET /api/Application/application-offer/{applicationId}
 func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts *OfferOptions) (*OfferResponse, error) {
@@ -222,8 +219,8 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 	})
 }
 
-// ListByPartner returns applications of a partner. The service sets no limit: without
-// options it returns the whole list. [ApplicationsService.AllByPartner] reads page by page.
+// ListByPartner returns applications of a partner. The service sets no limit: without options it
+// returns the whole list. [ApplicationsService.AllByPartner] reads page by page.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
@@ -287,8 +284,8 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 
 // UpdateCustomerData changes the data of the customer behind an application.
 //
-// This GET changes state: the client sends it once. Personal data travel in the query, so
-// the service's access logs may contain them. After an unknown outcome read
+// This GET changes state: the client sends it once. Personal data travel in the query, so the
+// service's access logs may contain them. After an unknown outcome read
 // [CustomersService.GetByID].
 //
 // Route: GET /api/Application/update-customer-data/{applicationId}
@@ -329,8 +326,8 @@ func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) erro
 	})
 }
 
-// SubmitBankStatement uploads a bank statement: see [Document]. The application needs no
-// offer, unlike for the uploads of [ApprovalService]. After an unknown outcome read
+// SubmitBankStatement uploads a bank statement: see [Document]. The application needs no offer,
+// unlike for the uploads of [ApprovalService]. After an unknown outcome read
 // [ApplicationsService.Status].
 //
 // Route: POST /api/Application/submit-bankstatement-document/{applicationId}

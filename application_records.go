@@ -87,8 +87,7 @@ type ApplicationAndApplicantRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// ApplicationAndCustomerRequest describes a customer and an application, in unpublished
-// fields.
+// ApplicationAndCustomerRequest describes a customer and an application, in unpublished fields.
 type ApplicationAndCustomerRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 )
 
-// ApprovalService takes an application with an offer through approval: company,
-// applicants, bank account, contracts, signatures and documents.
+// ApprovalService takes an application with an offer through approval: company, applicants, bank
+// account, contracts, signatures and documents.
 //
-// A list without records is empty. [IsNotFound] reports a missing application. If a method
-// other than an upload returns only an error, the service declares no response body; a body
-// that is false or reports a failure leaves the outcome unknown.
+// A list without records is empty. [IsNotFound] reports a missing application. If a method other
+// than an upload returns only an error, the service declares no response body; a body that is
+// false or reports a failure leaves the outcome unknown.
 type ApprovalService struct{ client *carrier }
 
 // CompanyDataRequest describes the company, in unpublished fields.
@@ -40,8 +40,8 @@ type ContractDetails struct{ Record }
 //nolint:revive,staticcheck // the interface spells it so
 type PublicApiApplicantResponse struct{ Record }
 
-// PublicApiBankFeedAccountResponse is a bank account of the application. An unpublished
-// field holds the id for [ApprovalService.SetPrimaryBankAccount].
+// PublicApiBankFeedAccountResponse is a bank account of the application. An unpublished field
+// holds the id for [ApprovalService.SetPrimaryBankAccount].
 //
 //nolint:revive,staticcheck // the interface spells it so
 type PublicApiBankFeedAccountResponse struct{ Record }
@@ -80,8 +80,8 @@ func (c *checks) image(field string, image Secret) {
 
 // AddCompanyDetails gives the application its company.
 //
-// After an unknown outcome read [ApplicationsService.Get]: no published field shows the
-// company, but an unpublished field may.
+// After an unknown outcome read [ApplicationsService.Get]: no published field shows the company,
+// but an unpublished field may.
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
 func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationID, company CompanyDataRequest) error {
@@ -142,8 +142,8 @@ func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID)
 	})
 }
 
-// Applicants returns the applicants of the application. [ApprovalService.SignContract] needs
-// the id of an applicant.
+// Applicants returns the applicants of the application. [ApprovalService.SignContract] needs the
+// id of an applicant.
 //
 // Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
 func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]PublicApiApplicantResponse, error) {
@@ -163,8 +163,8 @@ func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([
 	})
 }
 
-// PrimaryBankAccount returns the chosen bank account. The shape of the response is not
-// declared. [IsNotFound] reports a missing choice or application.
+// PrimaryBankAccount returns the chosen bank account. The shape of the response is not declared.
+// [IsNotFound] reports a missing choice or application.
 //
 // Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
 func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id ApplicationID) (*Record, error) {
@@ -174,8 +174,8 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 	})
 }
 
-// SetPrimaryBankAccount chooses an account of [ApprovalService.BankAccounts] by its id,
-// which is a string and may not be a UUID.
+// SetPrimaryBankAccount chooses an account of [ApprovalService.BankAccounts] by its id, which is
+// a string and may not be a UUID.
 //
 // After an unknown outcome read [ApprovalService.PrimaryBankAccount].
 //
@@ -188,12 +188,11 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 	})
 }
 
-// SignContract signs the contract for an applicant of the same application. The offer must
-// not have expired. Read [ApprovalService.ContractDetails] and [ApprovalService.Applicants]
-// first.
+// SignContract signs the contract for an applicant of the same application. The offer must not
+// have expired. Read [ApprovalService.ContractDetails] and [ApprovalService.Applicants] first.
 //
-// signatures may be nil: the route accepts a call without a body. After an unknown
-// outcome read [ApprovalService.Applicants], [ApprovalService.ContractDetails] and
+// signatures may be nil: the route accepts a call without a body. After an unknown outcome read
+// [ApprovalService.Applicants], [ApprovalService.ContractDetails] and
 // [ApprovalService.Contracts] before signing again.
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
@@ -206,8 +205,8 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 	})
 }
 
-// RequiredDocuments returns the required documents.
-// [ApprovalService.SubmitRequiredDocument] uploads them.
+// RequiredDocuments returns the required documents. [ApprovalService.SubmitRequiredDocument]
+// uploads them.
 //
 // Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}
 func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationID) ([]SupportDocumentDetails, error) {
@@ -217,9 +216,9 @@ func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationI
 	})
 }
 
-// SubmitRequiredDocument uploads a required document: see [Document]. requirement and
-// fileType are the id and the document type from [ApprovalService.RequiredDocuments].
-// fileType is not a content type.
+// SubmitRequiredDocument uploads a required document: see [Document]. requirement and fileType
+// are the id and the document type from [ApprovalService.RequiredDocuments]. fileType is not a
+// content type.
 //
 // The offer must not have expired. After an unknown outcome read
 // [ApprovalService.RequiredDocuments].
@@ -234,11 +233,11 @@ func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id Applica
 	})
 }
 
-// SubmitDocument uploads a document without a requirement: see [Document]. The service
-// requires fileType, a document type, but does not use it when it stores the file.
+// SubmitDocument uploads a document without a requirement: see [Document]. The service requires
+// fileType, a document type, but does not use it when it stores the file.
 //
-// The offer must not have expired. After an unknown outcome no read shows whether the
-// document arrived.
+// The offer must not have expired. After an unknown outcome no read shows whether the document
+// arrived.
 //
 // Route: POST /api/ApplicationApproval/submit-document/{applicationId}
 func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {

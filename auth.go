@@ -88,8 +88,8 @@ func (r TwoFactorLoginRequest) check(c *checks) {
 }
 
 // FullApplicationUser is the response to both steps of a sign-in. The user id among its
-// unpublished fields is not a token. Its JSON has the published fields, with the token
-// redacted; [Record.Raw] has the response as received.
+// unpublished fields is not a token. Its JSON has the published fields, with the token redacted;
+// [Record.Raw] has the response as received.
 type FullApplicationUser struct {
 	Record
 	RequiresTwoFactor bool      `json:"requiresTwoFactor"`
@@ -111,8 +111,8 @@ func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
 // has no token: the service sent a code through the account's channel, for
 // [AuthService.ValidateTwoFactor].
 //
-// Repeated failures may lock the account. Login needs no token. After an unknown outcome no
-// read shows whether the service sent a code: sign in again.
+// Repeated failures may lock the account. Login needs no token. After an unknown outcome no read
+// shows whether the service sent a code: sign in again.
 //
 // Route: POST /api/Authenication/login
 func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
@@ -143,8 +143,8 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 }
 
 // RefreshToken exchanges the client's token for a new token. The service cannot refresh an
-// expired token, and does not say how long the new token is valid. The client does not use
-// the new token by itself. After an unknown outcome no read shows the new token: sign in again.
+// expired token, and does not say how long the new token is valid. The client does not use the
+// new token by itself. After an unknown outcome no read shows the new token: sign in again.
 //
 // Route: POST /api/Authenication/refresh-token
 func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
@@ -258,9 +258,9 @@ func signedIn(user *FullApplicationUser, answer *reply) (signin.Issue, error) {
 	return signin.Issue{Token: user.Token.Reveal(), Issued: issued, Expires: expires, Life: life}, nil
 }
 
-// lifeByService returns the life of a token that expires at told, by the service's clock
-// alone: a slow response must not shorten the life, which refreshed tokens inherit. The Date
-// header is cut to the second. Without a Date the life is 0.
+// lifeByService returns the life of a token that expires at told, by the service's clock alone:
+// a slow response must not shorten the life, which refreshed tokens inherit. The Date header is
+// cut to the second. Without a Date the life is 0.
 func lifeByService(told time.Time, answer *reply) time.Duration {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
@@ -306,14 +306,14 @@ func jwtExpiry(token Secret) time.Time {
 	return time.Unix(int64(claim.Exp), 0)
 }
 
-// maxSkew is the largest believable difference of two clocks. A Date further off is an error
-// in the header.
+// maxSkew is the largest believable difference of two clocks. A Date further off is an error in
+// the header.
 const maxSkew = 24 * time.Hour
 
 // onOurClock moves a time of the service's clock to ours, with the Date header of the response.
 // The service wrote the header between sending and now. If the clocks can agree within two
-// seconds, they count as equal. Otherwise the smaller difference counts, so that a token
-// expires sooner rather than later.
+// seconds, they count as equal. Otherwise the smaller difference counts, so that a token expires
+// sooner rather than later.
 func onOurClock(t time.Time, answer *reply) time.Time {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	least, most := answer.sent.Sub(date), time.Since(date)

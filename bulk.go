@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// BulkService creates many records in a call. The interface does not say whether a call is
-// all or nothing: a 400 without a field name leaves the outcome unknown.
+// BulkService creates many records in a call. The interface does not say whether a call is all
+// or nothing: a 400 without a field name leaves the outcome unknown.
 //
-// The client checks the rules of all records before it sends anything. An [ArgumentError]
-// names a field by the index of its record, for example "[3].email". A response with fewer
-// records than were sent, or with a failure, is an error with [OutcomeUnknown].
+// The client checks the rules of all records before it sends anything. An [ArgumentError] names
+// a field by the index of its record, for example "[3].email". A response with fewer records
+// than were sent, or with a failure, is an error with [OutcomeUnknown].
 type BulkService struct{ client *carrier }
 
 // ApplicationResponse is an application that a bulk call created.
@@ -43,8 +43,8 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 	})
 }
 
-// CreateApplications creates applications of existing customers and returns them, by the
-// rules of [ApplicationRequest].
+// CreateApplications creates applications of existing customers and returns them, by the rules
+// of [ApplicationRequest].
 //
 // After an unknown outcome read [ApplicationsService.ListByCustomer] for each customer before
 // creating again.

@@ -66,8 +66,8 @@ func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID,
 	})
 }
 
-// Invoice calculates the financing of an invoice. The service stores the result, and compares
-// a later [LoansService.WithdrawInvoice] with it. After an unknown outcome no read shows the
+// Invoice calculates the financing of an invoice. The service stores the result, and compares a
+// later [LoansService.WithdrawInvoice] with it. After an unknown outcome no read shows the
 // stored result: calculate again before withdrawing.
 //
 // Route: POST /api/Calculation/application-invoice-calculation

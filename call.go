@@ -37,10 +37,10 @@ func postNoContent(ctx context.Context, c *carrier, r request) error {
 	return err
 }
 
-// call takes r through five stages: check, token, attempt, answer and done. The first error
-// ends the call, and done runs after any. The layer of [WithIdempotency] stands between check
-// and token: it runs the stages up to the status of the response once, or returns the response
-// of an earlier call.
+// call takes r through five stages: check, token, attempt, answer and done. The first error ends
+// the call, and done runs after any. The layer of [WithIdempotency] stands between check and
+// token: it runs the stages up to the status of the response once, or returns the response of an
+// earlier call.
 func call[T any](ctx context.Context, c *carrier, r request) (result T, err error) {
 	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
 	err = errPanicked
@@ -137,8 +137,7 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// done tells the observers of the end of the call, in reverse order, even if an observer
-// panics.
+// done tells the observers of the end of the call, in reverse order, even if an observer panics.
 func (x *exchange) done(err error) {
 	if len(x.ends) == 0 {
 		return
@@ -171,8 +170,8 @@ func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
 	return token, err
 }
 
-// drop tells the token source that the service refused token, and reports whether
-// the source can get another.
+// drop tells the token source that the service refused token, and reports whether the source can
+// get another.
 func (c *carrier) drop(token Token) bool {
 	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
 	if !ok || token.Value.IsZero() {

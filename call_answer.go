@@ -186,8 +186,8 @@ func (x *exchange) notSent(cause error) error {
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
 
-// outcome derives the outcome from all attempts, never from the last error: "connection
-// refused" can follow an executed request.
+// outcome derives the outcome from all attempts, never from the last error: "connection refused"
+// can follow an executed request.
 func (x *exchange) outcome() Outcome {
 	status := x.answer.StatusCode
 	switch {

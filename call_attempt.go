@@ -112,14 +112,13 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	return &x.reply, nil
 }
 
-// guard makes net/http send the request once. If a connection breaks after the service has
-// read a request, net/http resends a request without a body, or with GetBody, but never a
-// request with a partly read body. So a GET gets an empty body, which does not appear on the
-// wire.
+// guard makes net/http send the request once. If a connection breaks after the service has read
+// a request, net/http resends a request without a body, or with GetBody, but never a request
+// with a partly read body. So a GET gets an empty body, which does not appear on the wire.
 //
 // A POST without a body needs no guard: net/http does not resend it, and would send an empty
-// body chunked, which services refuse without a content type. If a foreign transport resends
-// the POST, [exchange.trace] stops the copy.
+// body chunked, which services refuse without a content type. If a foreign transport resends the
+// POST, [exchange.trace] stops the copy.
 func guard(hr *http.Request) *http.Request {
 	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
 		return hr
@@ -148,8 +147,8 @@ const maxSent = 2 * (1 + maxRetries)
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1: there trace closes the
 // connection under the request, against the advice of httptrace. Requests of a caller's
-// transport to others do not count, because they lack the marks of the request: Host,
-// User-Agent and Authorization. A transport may replace some of the marks.
+// transport to others do not count, because they lack the marks of the request: Host, User-Agent
+// and Authorization. A transport may replace some of the marks.
 func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 	most := int32(1)
 	if x.request.effect == Read {

@@ -44,9 +44,9 @@ type exchange struct {
 	body     io.LimitedReader
 	err      error // the error of the last attempt
 
-	// The number of connections the transport got, and the number of times it wrote each mark
-	// of the request; whether it sent too often, and the function to end the call then. The
-	// hooks may run after the attempt has returned.
+	// The number of connections the transport got, and the number of times it wrote each mark of
+	// the request; whether it sent too often, and the function to end the call then. The hooks
+	// may run after the attempt has returned.
 	gotConn atomic.Int32
 	marks   [3]atomic.Int32
 	excess  atomic.Bool
@@ -65,8 +65,8 @@ type request struct {
 	token     Token // instead of the client's own
 	signIn    bool  // the response holds a token, which no layer may see
 
-	// checkWith names the reads that show whether a mutation happened, for [Error].CheckWith;
-	// "" if no read shows it.
+	// checkWith names the reads that show whether a mutation happened, for [Error].CheckWith; ""
+	// if no read shows it.
 	checkWith string
 
 	// tokenTells makes the token in a response the only evidence of success.
@@ -79,8 +79,8 @@ type request struct {
 	method string
 	effect Effect
 
-	// withheld is the error of a mutation with a key that lacks nothing but secrets: it cannot be
-	// sent, and a recorded answer needs none.
+	// withheld is the error of a mutation with a key that lacks nothing but secrets: it cannot
+	// be sent, and a recorded answer needs none.
 	withheld error
 }
 
@@ -96,8 +96,8 @@ type param struct {
 	required    bool
 }
 
-// prepare returns the body, or all broken rules of the request. With hasKey it withholds the error
-// of missing secrets.
+// prepare returns the body, or all broken rules of the request. With hasKey it withholds the
+// error of missing secrets.
 func (r *request) prepare(hasKey bool) ([]byte, error) {
 	var c checks
 	for i, arg := range r.args {
@@ -227,8 +227,8 @@ func expand(prefix, path string, args []string, escape func(string) string) stri
 	return b.String()
 }
 
-// isPathSafe reports whether s stays one path segment: url.PathEscape leaves dot
-// segments alone, and servers split on decoded slashes.
+// isPathSafe reports whether s stays one path segment: url.PathEscape leaves dot segments alone,
+// and servers split on decoded slashes.
 func isPathSafe(s string) bool {
 	return s != "." && s != ".." && !strings.ContainsAny(s, `/\`) && !strings.ContainsFunc(s, isControl)
 }

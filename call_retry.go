@@ -20,8 +20,8 @@ const (
 	maxWait      = time.Hour // a longer Retry-After is not waited for
 )
 
-// repeat retries a read after wait, until the read succeeds, fails for good, or the next
-// attempt would begin after the deadline. A mutation never comes here.
+// repeat retries a read after wait, until the read succeeds, fails for good, or the next attempt
+// would begin after the deadline. A mutation never comes here.
 func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response, error) {
 	if err := backoff.Sleep(hr.Context(), wait); err != nil {
 		return nil, err

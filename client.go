@@ -16,8 +16,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// Client calls the service. Each group of routes is a field. Make a Client once and share it:
-// a Client is safe for concurrent use.
+// Client calls the service. Each group of routes is a field. Make a Client once and share it: a
+// Client is safe for concurrent use.
 type Client struct {
 	Applications  *ApplicationsService
 	Approval      *ApprovalService
@@ -45,8 +45,8 @@ type config struct {
 type Option func(*config) error
 
 // WithHTTPClient sends through a copy of hc. Without it the client has a transport with time
-// limits for each stage and HTTP/1.1. Each mutation, and each read that checks a mutation,
-// uses a connection of its own. Other reads keep connections for a few seconds.
+// limits for each stage and HTTP/1.1. Each mutation, and each read that checks a mutation, uses
+// a connection of its own. Other reads keep connections for a few seconds.
 //
 // The client refuses redirects and keeps no cookies, with any hc. It relies on hc's Transport
 // for the rest:
@@ -102,8 +102,7 @@ func WithTokenSource(source TokenSource) Option {
 	}
 }
 
-// WithCredentials signs in with username and password when a call needs a token: see
-// [Session].
+// WithCredentials signs in with username and password when a call needs a token: see [Session].
 func WithCredentials(credentials Credentials) Option {
 	return func(c *config) error {
 		var rules checks
@@ -117,17 +116,17 @@ func WithCredentials(credentials Credentials) Option {
 }
 
 // WithTokenStore keeps the token of [WithCredentials] in store, for later sessions and for
-// sessions of other processes: see [Session]. Each account of each service needs its own
-// store. A session returns an error if store has the token of another account.
+// sessions of other processes: see [Session]. Each account of each service needs its own store.
+// A session returns an error if store has the token of another account.
 func WithTokenStore(store TokenStore) Option {
 	return given(store != nil, "WithTokenStore", "needs a store", func(c *config) {
 		c.store = store
 	})
 }
 
-// WithLogger logs every attempt, at debug level if the service accepted the request and at
-// warn level if not, and failures in the background of a [Session]. The records hold no values
-// of parameters.
+// WithLogger logs every attempt, at debug level if the service accepted the request and at warn
+// level if not, and failures in the background of a [Session]. The records hold no values of
+// parameters.
 //
 // If the server sends data on an idle connection, net/http logs up to 4 KB of the data,
 // unredacted, through the standard log package.
@@ -138,9 +137,8 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call, with the
-// context of the call, for spans and metrics. observe must be fast and safe for concurrent
-// use.
+// WithObserver calls observe after every attempt, in the goroutine of the call, with the context
+// of the call, for spans and metrics. observe must be fast and safe for concurrent use.
 func WithObserver(observe func(context.Context, Attempt)) Option {
 	return given(observe != nil, "WithObserver", "needs a function", func(c *config) {
 		c.observers = append(c.observers, observe)
@@ -151,8 +149,8 @@ func WithObserver(observe func(context.Context, Attempt)) Option {
 // unless nil, at the end. The context that begin returns must derive from its argument. It
 // becomes the context of the call's attempts, of [WithObserver] and of the logger.
 //
-// Both functions run in the goroutine of the call, and must be fast and safe for concurrent
-// use. An iterator makes a call for every page. A sign-in is a call too.
+// Both functions run in the goroutine of the call, and must be fast and safe for concurrent use.
+// An iterator makes a call for every page. A sign-in is a call too.
 func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
 	return given(begin != nil, "WithCallObserver", "needs a function", func(c *config) {
 		c.callObservers = append(c.callObservers, begin)
@@ -315,10 +313,9 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 // The Record holds any JSON of the response, and is empty if the response has no content. The
 // caller judges the content: {"success":false} is not an error here.
 //
-// The interface mentions routes without describing them. Its invoice customer lookups take
-// any number of records, respond with 400 if they find nothing ([IsNotFound] reports that),
-// and return an envelope in place of the declared array. It also mentions reports for
-// partners.
+// The interface mentions routes without describing them. Its invoice customer lookups take any
+// number of records, respond with 400 if they find nothing ([IsNotFound] reports that), and
+// return an envelope in place of the declared array. It also mentions reports for partners.
 func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
 	var failed checks

@@ -30,9 +30,8 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 	})
 }
 
-// AllMessages yields all messages of an application. It calls
-// [CommunicationService.Messages] until a page is empty, and otherwise works as
-// [LoansService.AllTransactions].
+// AllMessages yields all messages of an application. It calls [CommunicationService.Messages]
+// until a page is empty, and otherwise works as [LoansService.AllTransactions].
 func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID, opts *ListOptions) iter.Seq2[Message, error] {
 	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Message] {
 		return pageOfList(s.Messages(ctx, id, part.list()))
@@ -41,9 +40,9 @@ func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID
 
 // Post posts a message. The service may notify people.
 //
-// message may be nil: the route accepts a call without a body. A response body that is false
-// or reports a failure leaves the outcome unknown; then read
-// [CommunicationService.Messages] before posting again.
+// message may be nil: the route accepts a call without a body. A response body that is false or
+// reports a failure leaves the outcome unknown; then read [CommunicationService.Messages] before
+// posting again.
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {

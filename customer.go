@@ -10,8 +10,8 @@ type CustomersService struct{ client *carrier }
 // GetByEmail finds a customer by e-mail address. The address travels in the query, so the
 // service's access logs may contain it.
 //
-// If no customer has the address, the service responds with 400, 404 or no content:
-// [IsNotFound] reports all three.
+// If no customer has the address, the service responds with 400, 404 or no content: [IsNotFound]
+// reports all three.
 //
 // Route: GET /api/Customer/get-customer-by-email
 func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Record, error) {

@@ -33,16 +33,16 @@
 // # Errors and outcomes
 //
 // A call returns an [*ArgumentError] for an invalid request, a [*TwoFactorRequiredError] if a
-// person has to sign in, and an [*Error] for everything else. [OutcomeOf] says what happened
-// to the mutation:
+// person has to sign in, and an [*Error] for everything else. [OutcomeOf] says what happened to
+// the mutation:
 //
 //   - [OutcomeNotSent]: the service never saw the mutation.
 //   - [OutcomeRejected]: the service refused the mutation.
 //   - [OutcomeDone]: the mutation happened, but its response was lost.
 //   - [OutcomeUnknown]: the mutation may have happened.
 //
-// After the first two, correct the cause and send the mutation again. After the last two,
-// repeat the call only with an idempotency key, see below. Without a key, read first: the field
+// After the first two, correct the cause and send the mutation again. After the last two, repeat
+// the call only with an idempotency key, see below. Without a key, read first: the field
 // CheckWith of [Error] names the reads that show the effect. A mutation can still be in flight
 // while a read shows nothing. [NextOf] makes these decisions: retry, stop, or tell a person.
 //
@@ -52,10 +52,10 @@
 // [ErrUnauthorized], [ErrRateLimited] and the others. Error texts can be logged: they name
 // fields and codes, and never a value. The field Problem of [Error] has the service's words.
 //
-// The client does not trust a 2xx status alone. A response without its published id, or one
-// that does not decode, is an error with OutcomeDone. The outcome is OutcomeUnknown if the
-// body contradicts the status: an HTML page, the value false where no boolean is expected, or
-// an object that reports a failure. Uploads succeed only with the body true.
+// The client does not trust a 2xx status alone. A response without its published id, or one that
+// does not decode, is an error with OutcomeDone. The outcome is OutcomeUnknown if the body
+// contradicts the status: an HTML page, the value false where no boolean is expected, or an
+// object that reports a failure. Uploads succeed only with the body true.
 // [LoansService.ConfirmInvoiceWithdrawal] succeeds only if the body contains a new UUID.
 //
 // # Retries
@@ -65,10 +65,10 @@
 // start before the context's deadline is not attempted. After a 401 a read is sent once more
 // with a new token, and again after a sign-in if that token came from the [TokenStore].
 //
-// The client never retries a mutation. Neither does net/http, which normally resends a GET
-// when its connection breaks: five routes are GETs that change state, and
-// [ApplicationsService.Offer] with Force counts as a sixth. Each mutation uses a connection of
-// its own, so no late response to another call can be taken for its response.
+// The client never retries a mutation. Neither does net/http, which normally resends a GET when
+// its connection breaks: five routes are GETs that change state, and [ApplicationsService.Offer]
+// with Force counts as a sixth. Each mutation uses a connection of its own, so no late response
+// to another call can be taken for its response.
 //
 // A call whose context has no deadline gets two minutes.
 //
@@ -81,10 +81,9 @@
 //	customer, err := client.Applications.CreateCustomer(ctx, request)
 //
 // The key comes from the caller's business, and the request must be the same each time.
-// [WithIdempotency] takes the log of package
-// [github.com/lendingapi/lending-go/idempotency], which records the mutation and checks by
-// reads whether it happened. The client never sends the key to the service. Calls without a
-// key do not use the log.
+// [WithIdempotency] takes the log of package [github.com/lendingapi/lending-go/idempotency],
+// which records the mutation and checks by reads whether it happened. The client never sends the
+// key to the service. Calls without a key do not use the log.
 //
 // Package [github.com/lendingapi/lending-go/reconcile] repeats the calls of an order until the
 // order is done: it waits as [NextOf] says and takes webhooks as hints.
@@ -97,14 +96,14 @@
 //
 //	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 //
-// Requests take unpublished fields in Extra. Amounts are [encoding/json.Number], which is
-// exact. Statuses and event names can have values that this package does not list.
+// Requests take unpublished fields in Extra. Amounts are [encoding/json.Number], which is exact.
+// Statuses and event names can have values that this package does not list.
 //
 // # Lists and documents
 //
-// [LoansService.AllTransactions] and the other methods that begin with All iterate over a
-// whole list, at most 200 records a page. After a failure, the error says where to resume. A
-// list is not a snapshot.
+// [LoansService.AllTransactions] and the other methods that begin with All iterate over a whole
+// list, at most 200 records a page. After a failure, the error says where to resume. A list is
+// not a snapshot.
 //
 // The client streams a [Document] and never holds it in memory. The service cannot accept a
 // document that is empty, over 15 MiB or cut short: its JSON string stays open.
@@ -123,8 +122,8 @@
 //
 // # Testing
 //
-// Package [github.com/lendingapi/lending-go/lendingtest] is the service in process, with
-// faults on demand:
+// Package [github.com/lendingapi/lending-go/lendingtest] is the service in process, with faults
+// on demand:
 //
 //	service := lendingtest.NewServer()
 //	defer service.Close()

@@ -29,9 +29,9 @@ var expectContinue = []string{"100-continue"}
 // accepts the file.
 const expectAbove = 256 << 10
 
-// Document is a file to upload, of 1 to [MaxDocument] bytes. The client reads Content once,
-// from front to back, while it sends the file and a little ahead of that. It never holds
-// the whole file in memory.
+// Document is a file to upload, of 1 to [MaxDocument] bytes. The client reads Content once, from
+// front to back, while it sends the file and a little ahead of that. It never holds the whole
+// file in memory.
 //
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
 // the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. A failed
@@ -41,8 +41,8 @@ const expectAbove = 256 << 10
 //
 // If a file is larger than 256 KiB, or its size is unknown, the client first asks the service
 // whether it accepts the file (Expect: 100-continue). With [WithHTTPClient] the transport's
-// [http.Transport.ExpectContinueTimeout] must not be 0. With 0, the default of a transport
-// made by hand, the client sends the file at once.
+// [http.Transport.ExpectContinueTimeout] must not be 0. With 0, the default of a transport made
+// by hand, the client sends the file at once.
 //
 // A response other than true is an error with [OutcomeUnknown]: false does not prove that the
 // service stored nothing. A file too large for the service's host is [ErrTooLarge].
@@ -51,8 +51,8 @@ type Document struct {
 	Content io.Reader // the content of the file, from the reader's position
 
 	// Size is the number of bytes in Content, 0 if unknown. The client finds out the size of an
-	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or [io.Seeker],
-	// and sends any other reader in chunks.
+	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or [io.Seeker], and
+	// sends any other reader in chunks.
 	Size int64
 
 	// Progress, if set, is called after each part with the bytes of the file given to the

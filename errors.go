@@ -18,9 +18,9 @@ import (
 
 // Error is the error of a call with valid arguments.
 //
-// The text can be logged: it shows status, route template, codes, field names and trace ids,
-// and no value of a request or a response. The fields have the service's own words, which may
-// echo the request.
+// The text can be logged: it shows status, route template, codes, field names and trace ids, and
+// no value of a request or a response. The fields have the service's own words, which may echo
+// the request.
 type Error struct {
 	safe
 
@@ -40,8 +40,8 @@ type Error struct {
 	// that no read shows.
 	CheckWith string
 
-	// RetryAfter is the time to wait before another call: as the service asks, or until the
-	// next sign-in of a [Session]. 0 if unknown.
+	// RetryAfter is the time to wait before another call: as the service asks, or until the next
+	// sign-in of a [Session]. 0 if unknown.
 	RetryAfter time.Duration
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
@@ -96,9 +96,9 @@ func (e *Error) outcome() string {
 // decoder. Its text can be logged too. If a sign-in failed, errors.As finds its *Error in the
 // cause.
 //
-// errors.Is finds every error behind the cause. errors.As finds only errors that quote
-// nothing: [net.Error], [syscall.Errno], errors of certificates, [*net.OpError] and
-// [*net.DNSError] of a failed connection, and the caller's own types.
+// errors.Is finds every error behind the cause. errors.As finds only errors that quote nothing:
+// [net.Error], [syscall.Errno], errors of certificates, [*net.OpError] and [*net.DNSError] of a
+// failed connection, and the caller's own types.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is the sentinel of the status or the outcome.
@@ -196,8 +196,8 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// outcomes returns the different outcomes of the mutations in err. Without a mutation it
-// returns the outcome of the first read.
+// outcomes returns the different outcomes of the mutations in err. Without a mutation it returns
+// the outcome of the first read.
 func outcomes(err error) []Outcome {
 	var reads, mutations []Outcome
 	for link := range errorsIn(err) {
@@ -227,15 +227,14 @@ func outcomes(err error) []Outcome {
 //   - 404 with a problem record of the service
 //   - 400 with a problem record of the service that names no field
 //
-// The last is the weakest evidence: a failed business operation looks the same. A 400 with
-// field names rejects the arguments. A problem record without title and error code may come
-// from a proxy, or from another service. A list without records is empty, not an error.
+// The last is the weakest evidence: a failed business operation looks the same. A 400 with field
+// names rejects the arguments. A problem record without title and error code may come from a
+// proxy, or from another service. A list without records is empty, not an error.
 //
-// IsNotFound returns false for every error of a mutation, even one joined with a read's
-// error, and for errors wrapped without %w.
+// IsNotFound returns false for every error of a mutation, even one joined with a read's error,
+// and for errors wrapped without %w.
 //
-// A missing record may still appear: a mutation whose response was lost can still be in
-// flight.
+// A missing record may still appear: a mutation whose response was lost can still be in flight.
 func IsNotFound(err error) bool {
 	found := false
 	for link := range errorsIn(err) {
@@ -298,8 +297,8 @@ func yieldErrors(err error, yield func(error) bool) bool {
 }
 
 // Response is the service's response to a call: see [CaptureResponse]. A Response can contain
-// tokens and echo the request. Under fmt, slog and json.Marshal a Response shows its status
-// and its size.
+// tokens and echo the request. Under fmt, slog and json.Marshal a Response shows its status and
+// its size.
 //
 // Exceptions: fmt prints Header and Body if a Response is in an unexported field of another
 // struct (use a *Response there), and so does code that prints by reflection, such as testify.
@@ -345,9 +344,9 @@ func captured(ctx context.Context) *capture {
 	return c
 }
 
-// CaptureResponse returns a context whose calls fill into with the last response of the
-// service, also after an error. Use the context for a single call at a time. A Response that
-// ctx captures into already is filled as well, so that an observer and its caller can both capture.
+// CaptureResponse returns a context whose calls fill into with the last response of the service,
+// also after an error. Use the context for a single call at a time. A Response that ctx captures
+// into already is filled as well, so that an observer and its caller can both capture.
 func CaptureResponse(ctx context.Context, into *Response) context.Context {
 	outer, _ := ctx.Value(captureKey{}).(*capture)
 	return context.WithValue(ctx, captureKey{}, &capture{into, outer})

@@ -11,8 +11,8 @@ import (
 //
 //	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
 //
-// A uuid.UUID converts directly: CustomerID(u). A database stores an ID as text: see
-// [ID.Value] and [ID.Scan].
+// A uuid.UUID converts directly: CustomerID(u). A database stores an ID as text: see [ID.Value]
+// and [ID.Scan].
 type ID[Kind any] uuid.UUID
 
 // The kinds of identifiers.
@@ -69,8 +69,8 @@ func (id *ID[Kind]) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Value returns the text of the identifier for database/sql, for a column of text or of
-// UUIDs. The zero identifier is NULL.
+// Value returns the text of the identifier for database/sql, for a column of text or of UUIDs.
+// The zero identifier is NULL.
 func (id ID[Kind]) Value() (driver.Value, error) {
 	if id.IsZero() {
 		return nil, nil
@@ -78,8 +78,8 @@ func (id ID[Kind]) Value() (driver.Value, error) {
 	return id.String(), nil
 }
 
-// Scan reads an identifier from text, from 16 bytes, or from NULL, which is the zero
-// identifier. The error does not quote src.
+// Scan reads an identifier from text, from 16 bytes, or from NULL, which is the zero identifier.
+// The error does not quote src.
 func (id *ID[Kind]) Scan(src any) error {
 	switch src := src.(type) {
 	case nil:
@@ -97,22 +97,20 @@ func (id *ID[Kind]) Scan(src any) error {
 	return argumentError("id", CodeFormat, "must be a UUID, as text or as 16 bytes")
 }
 
-// ParseCustomerID reads a customer's id, for example from a database or a URL.
-// The error is an [*ArgumentError] and does not quote s.
+// ParseCustomerID reads a customer's id, for example from a database or a URL. The error is an
+// [*ArgumentError] and does not quote s.
 func ParseCustomerID(s string) (CustomerID, error) { return parseID[customer]("customerId", s) }
 
-// ParseApplicationID reads an application's id.
-// The error is an [*ArgumentError] and does not quote s.
+// ParseApplicationID reads an application's id. The error is an [*ArgumentError] and does not
+// quote s.
 func ParseApplicationID(s string) (ApplicationID, error) {
 	return parseID[application]("applicationId", s)
 }
 
-// ParseLoanID reads a loan's id.
-// The error is an [*ArgumentError] and does not quote s.
+// ParseLoanID reads a loan's id. The error is an [*ArgumentError] and does not quote s.
 func ParseLoanID(s string) (LoanID, error) { return parseID[loan]("loanId", s) }
 
-// ParsePartnerID reads a partner's id.
-// The error is an [*ArgumentError] and does not quote s.
+// ParsePartnerID reads a partner's id. The error is an [*ArgumentError] and does not quote s.
 func ParsePartnerID(s string) (PartnerID, error) { return parseID[partner]("partnerId", s) }
 
 func parseID[Kind any](field, s string) (ID[Kind], error) {

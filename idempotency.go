@@ -26,14 +26,14 @@ import (
 //
 // Experimental: the methods of [MutationCall] may still change.
 type Idempotency interface {
-	// Do makes the mutation that key names happen once. It calls send at most once and
-	// returns the result of send, or it returns the recorded 2xx response of an earlier
-	// call. The client decodes and checks a recorded response like a fresh one.
+	// Do makes the mutation that key names happen once. It calls send at most once and returns
+	// the result of send, or it returns the recorded 2xx response of an earlier call. The client
+	// decodes and checks a recorded response like a fresh one.
 	//
-	// If Do returns a response and an error, the caller gets the decoded result and the
-	// error. Do returns an error of send, an error of call.Error with the outcome that Do
-	// sets, or an [*ArgumentError]. The client hides the text of any other error, and its
-	// outcome is unknown.
+	// If Do returns a response and an error, the caller gets the decoded result and the error.
+	// Do returns an error of send, an error of call.Error with the outcome that Do sets, or an
+	// [*ArgumentError]. The client hides the text of any other error, and its outcome is
+	// unknown.
 	//
 	// Observers see reads with ctx as checks. ctx has no key.
 	Do(ctx context.Context, key string, call *MutationCall, send func(context.Context) (*Response, error)) (*Response, error)
@@ -56,16 +56,16 @@ func WithIdempotency(layer Idempotency) Option {
 }
 
 // WithIdempotencyKey returns a context for a single mutation, which key names for ever. Calls of
-// the same method with the same key have their effect once, in any process that shares the
-// store of the client's layer, even if a process dies in the middle: see [WithIdempotency].
+// the same method with the same key have their effect once, in any process that shares the store
+// of the client's layer, even if a process dies in the middle: see [WithIdempotency].
 //
 // Take the key from the business, for example "order-42/confirm". A clock or the run of a job
 // gives another key in the next try. A key has 1 to 256 bytes of UTF-8 without control
 // characters. The log and errors show the key; the client never sends the key to the service.
 //
-// The client needs a layer. A read or a sign-in with a key is an [*ArgumentError]. A call with
-// a key ends after two minutes, an upload without a deadline after an hour: other calls with
-// the key wait for that long.
+// The client needs a layer. A read or a sign-in with a key is an [*ArgumentError]. A call with a
+// key ends after two minutes, an upload without a deadline after an hour: other calls with the
+// key wait for that long.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{name: key})
 }
@@ -236,8 +236,8 @@ func (m *MutationCall) NeedsAnswer() bool {
 	return x.result != reflect.TypeFor[nothing]() && !x.request.isUpload()
 }
 
-// Accepts reports whether the method would return answer, a response with a status of success, and
-// no error: whether it is the record that is due. Upload methods accept whatever it is.
+// Accepts reports whether the method would return answer, a response with a status of success,
+// and no error: whether it is the record that is due. Upload methods accept whatever it is.
 func (m *MutationCall) Accepts(answer *Response) bool {
 	x := m.exchange()
 	if x.request.isUpload() {
@@ -255,9 +255,9 @@ func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWit
 func (m *MutationCall) Account() string { return m.exchange().client.settings().account }
 
 // Fingerprint returns an HMAC of the request with key, over arguments, query and body. Secrets
-// are excluded: they could be guessed, and a request with another one-time password is the
-// same request. For an upload the HMAC covers the name, the size, and the content if it can be
-// read twice. Fingerprint fails if the content cannot be read.
+// are excluded: they could be guessed, and a request with another one-time password is the same
+// request. For an upload the HMAC covers the name, the size, and the content if it can be read
+// twice. Fingerprint fails if the content cannot be read.
 func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, error) {
 	r := &m.exchange().request
 	sum := hmac.New(sha256.New, key)
@@ -280,8 +280,8 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 }
 
 // GetToken gets the token for the call, so that send need not wait for a sign-in. The error is
-// for a call that was not sent. It is an [*ArgumentError] if the request lacks a required secret,
-// without which a recorded response can still be returned.
+// for a call that was not sent. It is an [*ArgumentError] if the request lacks a required
+// secret, without which a recorded response can still be returned.
 func (m *MutationCall) GetToken(ctx context.Context) error {
 	x := m.exchange()
 	if err := x.request.withheld; err != nil {
@@ -294,8 +294,8 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 }
 
 // Error returns the error of the call in its present state, with cause. The outcome is of this
-// call alone: set Outcome if an earlier call may have sent the mutation. Error hides the text
-// of a cause from another module, and waits for a send that still runs.
+// call alone: set Outcome if an earlier call may have sent the mutation. Error hides the text of
+// a cause from another module, and waits for a send that still runs.
 func (m *MutationCall) Error(cause error) *Error {
 	once := m.hidden()
 	once.mu.Lock() // a send that still runs changes the state of the call

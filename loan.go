@@ -49,8 +49,8 @@ type DashboardLoanRepaymentResponse struct{ Record }
 // EarlyRepaymentResponse is the cost of repaying a loan early.
 type EarlyRepaymentResponse struct{ Record }
 
-// Get returns a loan. A record without the id of the loan or of its application is an
-// error, and so is the record of another loan.
+// Get returns a loan. A record without the id of the loan or of its application is an error, and
+// so is the record of another loan.
 //
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
@@ -66,8 +66,8 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 	})
 }
 
-// ListByCustomer returns the loans of a customer. A record without the id of the loan or of
-// its application is an error.
+// ListByCustomer returns the loans of a customer. A record without the id of the loan or of its
+// application is an error.
 //
 // Route: GET /api/Loan/get-customer-loans/{customerId}
 func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]LoanResponse, error) {
@@ -89,23 +89,22 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 	})
 }
 
-// AllTransactions yields all transactions of a loan. It calls [LoansService.Transactions]
-// until a page is empty, ctx ends or the caller breaks the loop.
-// [LoansService.AllTransactionsPaged] saves the last call and can begin with the last
-// transaction.
+// AllTransactions yields all transactions of a loan. It calls [LoansService.Transactions] until
+// a page is empty, ctx ends or the caller breaks the loop. [LoansService.AllTransactionsPaged]
+// saves the last call and can begin with the last transaction.
 //
-// opts may be nil. The iterator begins at Skip and asks for Take records a page, at most and
-// by default 200. If a call fails, the iterator ends with a [*PageError], which says where a
-// new iterator can resume. Each range over the iterator begins at Skip again. A record keeps
-// its page in memory; a [Record.Clone] does not.
+// opts may be nil. The iterator begins at Skip and asks for Take records a page, at most and by
+// default 200. If a call fails, the iterator ends with a [*PageError], which says where a new
+// iterator can resume. Each range over the iterator begins at Skip again. A record keeps its
+// page in memory; a [Record.Clone] does not.
 func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
 	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Transaction] {
 		return pageOfList(s.Transactions(ctx, id, part.list()))
 	})
 }
 
-// TransactionsPaged returns transactions of a loan, at most 200 at a time, and their total:
-// the interface's PagedListTransactionResponse.
+// TransactionsPaged returns transactions of a loan, at most 200 at a time, and their total: the
+// interface's PagedListTransactionResponse.
 //
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
 func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[Transaction], error) {
@@ -139,8 +138,8 @@ func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOp
 	})
 }
 
-// AllWithdrawals yields all withdrawals from a loan. It calls [LoansService.Withdrawals],
-// and otherwise works as [LoansService.AllTransactionsPaged].
+// AllWithdrawals yields all withdrawals from a loan. It calls [LoansService.Withdrawals], and
+// otherwise works as [LoansService.AllTransactionsPaged].
 func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[AdvanceProjection, error] {
 	return walk(ctx, opts, func(ctx context.Context, part *PagedOptions) page[AdvanceProjection] {
 		return pageOfTotal(s.Withdrawals(ctx, id, part))
@@ -197,8 +196,8 @@ func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 	})
 }
 
-// EarlyRepayment returns the cost of repaying a loan early. The route needs no token, and
-// the client sends none: everybody who knows the loan's id can read the cost.
+// EarlyRepayment returns the cost of repaying a loan early. The route needs no token, and the
+// client sends none: everybody who knows the loan's id can read the cost.
 //
 // Route: GET /api/Loan/get-early-repayment/{loanId}
 func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRepaymentResponse, error) {
@@ -209,8 +208,8 @@ func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRep
 	})
 }
 
-// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. Further fields belong
-// in the calculation's Extra.
+// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. Further fields belong in
+// the calculation's Extra.
 type InvoiceWithdrawalRequest struct {
 	Calculation CalculationRequest `json:"calculation"` // as last given to [CalculationService.Invoice]; needs an amount
 }
@@ -222,14 +221,14 @@ func (r InvoiceWithdrawalRequest) check(c *checks) {
 	c.prefix = ""
 }
 
-// InvoiceWithdrawalResponse is the response to the beginning of a withdrawal. An
-// unpublished field holds the advance rate.
+// InvoiceWithdrawalResponse is the response to the beginning of a withdrawal. An unpublished
+// field holds the advance rate.
 type InvoiceWithdrawalResponse struct{ Record }
 
-// InvoiceWithdrawal is a withdrawal that waits for its one-time password. It names the loan
-// and the amount, so that [LoansService.ConfirmInvoiceWithdrawal] confirms no others. It can
-// be stored as JSON, because the password comes minutes later, perhaps to another process.
-// The name of AdvanceRate in the Response is assumed: see [WithdrawInvoiceRequestData].
+// InvoiceWithdrawal is a withdrawal that waits for its one-time password. It names the loan and
+// the amount, so that [LoansService.ConfirmInvoiceWithdrawal] confirms no others. It can be
+// stored as JSON, because the password comes minutes later, perhaps to another process. The name
+// of AdvanceRate in the Response is assumed: see [WithdrawInvoiceRequestData].
 type InvoiceWithdrawal struct {
 	LoanID      LoanID                    `json:"loanId"`
 	Amount      json.Number               `json:"amount,omitzero"`      // as requested
@@ -248,8 +247,8 @@ type InvoiceWithdrawal struct {
 //   - advanceRate, in the response to [LoansService.WithdrawInvoice]
 //
 // If the service names the first three differently, send them in Extra too, with the values
-// revealed. If the service names the last differently, set AdvanceRate of the
-// InvoiceWithdrawal from its Response.
+// revealed. If the service names the last differently, set AdvanceRate of the InvoiceWithdrawal
+// from its Response.
 type WithdrawInvoiceRequestData struct {
 	DateUTC time.Time // required; the date asked for, sent in UTC
 	OTP     Secret    // required; the one-time password as received
@@ -285,16 +284,14 @@ type LineOfCreditWithdrawalRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// LineOfCreditWithdrawalResponse is a withdrawal from a line of credit, begun and not
-// confirmed.
+// LineOfCreditWithdrawalResponse is a withdrawal from a line of credit, begun and not confirmed.
 type LineOfCreditWithdrawalResponse struct{ Record }
 
-// WithdrawLineOfCredit begins a withdrawal from a line of credit: the service sends a
-// one-time password, and no money moves. The interface has no route to confirm the
-// withdrawal.
+// WithdrawLineOfCredit begins a withdrawal from a line of credit: the service sends a one-time
+// password, and no money moves. The interface has no route to confirm the withdrawal.
 //
-// After an unknown outcome read [LoansService.Withdrawals]; a second call may send
-// another one-time password.
+// After an unknown outcome read [LoansService.Withdrawals]; a second call may send another
+// one-time password.
 //
 // Route: POST /api/Loan/make-withdrawal-line-of-credit/{loanId}
 func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, withdrawal LineOfCreditWithdrawalRequest) (*LineOfCreditWithdrawalResponse, error) {
@@ -307,13 +304,13 @@ func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, with
 }
 
 // WithdrawInvoice begins a withdrawal from an invoice loan: the service sends a one-time
-// password. Money moves when [LoansService.ConfirmInvoiceWithdrawal] gets the password and
-// the value that WithdrawInvoice returns.
+// password. Money moves when [LoansService.ConfirmInvoiceWithdrawal] gets the password and the
+// value that WithdrawInvoice returns.
 //
-// Give it the calculation last given to [CalculationService.Invoice] for the loan's
-// application: the service compares the amount with the stored calculation and with the
-// available balance. After an unknown outcome read [LoansService.Withdrawals]; a second call
-// may send another one-time password.
+// Give it the calculation last given to [CalculationService.Invoice] for the loan's application:
+// the service compares the amount with the stored calculation and with the available balance.
+// After an unknown outcome read [LoansService.Withdrawals]; a second call may send another
+// one-time password.
 //
 // Route: POST /api/Loan/make-withdrawal-invoice/{loanId}
 func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawal InvoiceWithdrawalRequest) (*InvoiceWithdrawal, error) {
@@ -337,8 +334,8 @@ func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawa
 // ResendWithdrawalOTP has the service send the one-time password of a withdrawal again. The
 // returned UUID is not the password; its meaning is not published.
 //
-// After an unknown outcome no read shows whether the password was sent: a second call may
-// send another.
+// After an unknown outcome no read shows whether the password was sent: a second call may send
+// another.
 //
 // Route: POST /api/Loan/resend-withdrawal-otp/{loanId}
 func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid.UUID, error) {
@@ -352,8 +349,8 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // one-time password: money moves.
 //
 // The response must be a UUID, or an object with a UUID in id, guid, data, result or value. A
-// UUID from the request does not count. The error has [OutcomeUnknown] if the UUID is
-// missing, or if a member of the object reports a failure, for example "accepted":false or
+// UUID from the request does not count. The error has [OutcomeUnknown] if the UUID is missing,
+// or if a member of the object reports a failure, for example "accepted":false or
 // "status":"Rejected". Then read [LoansService.Withdrawals] and [LoansService.TotalBalance]
 // before anything else.
 //
@@ -372,8 +369,8 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 	return &GuidApiResponse{*answer}, nil
 }
 
-// acceptWithdrawal returns why a response does not confirm a withdrawal. The interface
-// publishes only the name of GuidApiResponse.
+// acceptWithdrawal returns why a response does not confirm a withdrawal. The interface publishes
+// only the name of GuidApiResponse.
 func acceptWithdrawal(x *exchange) error {
 	switch {
 	case len(x.parsed.body) == 0 || string(x.parsed.body) == "null":

@@ -13,11 +13,11 @@ import (
 type Next struct {
 	// Retry reports whether the same step may run again. Nothing happens twice.
 	Retry bool
-	// After is the wait before the retry. If After is 0, use a back-off. After is always 0 without
-	// Retry.
+	// After is the wait before the retry. If After is 0, use a back-off. After is always 0
+	// without Retry.
 	After time.Duration
-	// Person reports whether a person must act. With Retry, the step succeeds after the person has
-	// acted. Without Retry, the program cannot go on.
+	// Person reports whether a person must act. With Retry, the step succeeds after the person
+	// has acted. Without Retry, the program cannot go on.
 	Person bool
 }
 
@@ -41,8 +41,8 @@ func (n Next) String() string {
 // personPace is the wait of a retry with Person if the error has none.
 const personPace = 15 * time.Minute
 
-// NextOf returns the next step after err: retry, stop, or tell a person. The table uses the words of
-// [Next.String]. RetryAfter is the field of the error, 0 without one.
+// NextOf returns the next step after err: retry, stop, or tell a person. The table uses the
+// words of [Next.String]. RetryAfter is the field of the error, 0 without one.
 //
 //	a read that failed, found nothing or does not decode         retry after RetryAfter
 //	a read that was rejected: 403, 400 with fields               stop
@@ -65,8 +65,8 @@ const personPace = 15 * time.Minute
 //	an error of a context, or of another package                 retry
 //
 // For joined errors NextOf returns the most careful decision: Retry only if every error allows a
-// retry, the longest wait, and Person if any error needs a person. Your own error type can decide
-// with a method Next() lending.Next. For nil, NextOf returns the zero Next.
+// retry, the longest wait, and Person if any error needs a person. Your own error type can
+// decide with a method Next() lending.Next. For nil, NextOf returns the zero Next.
 //
 // Wrap errors with %w. NextOf cannot see a mutation in an error that was wrapped without %w.
 func NextOf(err error) Next {
@@ -162,8 +162,8 @@ func (e *Error) passes() bool {
 // isSignIn reports whether a route issues a token for a password, a code or an older token.
 func isSignIn(route string) bool { return strings.HasPrefix(route, "/api/Authenication/") }
 
-// nextOfSignIn returns the decision for a call that got no token because of err, or failed before it
-// needed a token.
+// nextOfSignIn returns the decision for a call that got no token because of err, or failed
+// before it needed a token.
 func nextOfSignIn(err error) Next {
 	person := errors.Is(err, ErrSignInRequired) || errors.Is(err, knows(OutcomeRejected)) || isRefusal(err)
 	return Next{Retry: true, Person: person}

@@ -21,8 +21,8 @@ type Call struct {
 	Err        error         // the error of the method; nil for success
 
 	// Idempotency is the action of the layer of [WithIdempotency] for a mutation with a key:
-	// "sent", or another action that package idempotency lists. A read of a layer has "check",
-	// a call without a key "".
+	// "sent", or another action that package idempotency lists. A read of a layer has "check", a
+	// call without a key "".
 	Idempotency string
 }
 

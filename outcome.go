@@ -40,8 +40,8 @@ const (
 	OutcomeNotSent
 	// OutcomeRejected means that the service refused the mutation.
 	OutcomeRejected
-	// OutcomeDone means that the mutation happened, and its response, or the id in its
-	// response, was lost.
+	// OutcomeDone means that the mutation happened, and its response, or the id in its response,
+	// was lost.
 	OutcomeDone
 )
 
@@ -59,8 +59,8 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Sentinels for errors.Is. The errors of a status belong to the call's own response, never to
-// a sign-in before the call.
+// Sentinels for errors.Is. The errors of a status belong to the call's own response, never to a
+// sign-in before the call.
 var (
 	// ErrUnauthorized is status 401: the token is missing, invalid, expired or of another environment.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -77,8 +77,7 @@ var (
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrMayHaveHappened is [OutcomeUnknown] or [OutcomeDone] of a mutation. A read never has
-	// it. If an error may have lost its %w, use [OutcomeOf], which then returns
-	// OutcomeUnknown.
+	// it. If an error may have lost its %w, use [OutcomeOf], which then returns OutcomeUnknown.
 	ErrMayHaveHappened = errors.New("it may have happened")
 	// ErrSignInRequired means that a person has to sign in (see [TwoFactorRequiredError]), or
 	// that the client has no source of tokens.

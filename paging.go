@@ -19,14 +19,13 @@ const maxTake = 200
 
 // ListOptions select a part of a list. A nil pointer leaves the choice to the service.
 //
-// A list is not a snapshot: records that appear or disappear between two calls shift the
-// others.
+// A list is not a snapshot: records that appear or disappear between two calls shift the others.
 type ListOptions struct {
 	Skip int // number of records to leave out
 	Take int // largest number of records to return, up to 200; 0 for the service's default
 
-	// ReadAhead makes an iterator fetch the next page while its caller handles the present
-	// page. Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
+	// ReadAhead makes an iterator fetch the next page while its caller handles the present page.
+	// Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
 	ReadAhead bool
 }
 
@@ -36,8 +35,8 @@ type PagedOptions struct {
 	Take       int // largest number of records to return, up to 200; 0 for the service's default
 	Descending bool
 
-	// ReadAhead makes an iterator fetch the next page while its caller handles the present
-	// page. Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
+	// ReadAhead makes an iterator fetch the next page while its caller handles the present page.
+	// Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
 	ReadAhead bool
 }
 

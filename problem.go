@@ -13,13 +13,12 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// ProblemDetails is the service's problem record (RFC 9457 with further members), the body of
-// an error response. Proxies and hosts send other bodies or none.
+// ProblemDetails is the service's problem record (RFC 9457 with further members), the body of an
+// error response. Proxies and hosts send other bodies or none.
 //
 // Title, Detail, Instance and the messages can echo the request. Under fmt, slog and
-// json.Marshal a ProblemDetails shows only codes, field names and ids. Exception: fmt prints
-// the whole record if it is in an unexported field of another struct; use a *ProblemDetails
-// there.
+// json.Marshal a ProblemDetails shows only codes, field names and ids. Exception: fmt prints the
+// whole record if it is in an unexported field of another struct; use a *ProblemDetails there.
 type ProblemDetails struct {
 	Status        int
 	Title         string
@@ -210,8 +209,8 @@ func argumentError(field, code, message string) error {
 	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
 }
 
-// isOfService reports whether p can be the service's own. Gateways send JSON too, but rarely
-// a title or an error code.
+// isOfService reports whether p can be the service's own. Gateways send JSON too, but rarely a
+// title or an error code.
 func (p *ProblemDetails) isOfService() bool {
 	return p != nil && (p.Title != "" || p.ErrorCode != "")
 }

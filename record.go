@@ -19,10 +19,9 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Record is a record of the service as received. The service publishes only some fields of
-// most records. Published fields are typed; the embedded Record keeps all fields, to the last
-// digit. If a type of this package has only a Record, or only Extra, none of its fields are
-// published.
+// Record is a record of the service as received. The service publishes only some fields of most
+// records. Published fields are typed; the embedded Record keeps all fields, to the last digit.
+// If a type of this package has only a Record, or only Extra, none of its fields are published.
 //
 // fmt prints nothing of a Record, even nested. slog's JSON handler prints records in slices,
 // maps and structs: see [Record.LogValue].
@@ -34,8 +33,8 @@ type Record struct {
 	from, to int
 }
 
-// answerText leads to the text of a response, of which records are views. Two pointers hide
-// the text: fmt prints an unexported slice, even behind a pointer, under unsuitable verbs.
+// answerText leads to the text of a response, of which records are views. Two pointers hide the
+// text: fmt prints an unexported slice, even behind a pointer, under unsuitable verbs.
 type answerText **answered
 
 type answered struct {
@@ -68,17 +67,17 @@ func (r Record) Raw() json.RawMessage {
 }
 
 // Decode decodes the record into v, as [json.Unmarshal] does in the installed version of Go.
-// [As] decodes in the same line as the call. The error is a [*DecodeError], which never shows
-// a value.
+// [As] decodes in the same line as the call. The error is a [*DecodeError], which never shows a
+// value.
 //
-// Decode is several times as fast for a zero struct of strings, numbers, booleans, types with
-// an UnmarshalJSON, and pointers, slices and structs of these, without embedded fields and
-// without ",string". Methods of v run as often as in json.Unmarshal. A panic of a method
-// leaves the record unchanged.
+// Decode is several times as fast for a zero struct of strings, numbers, booleans, types with an
+// UnmarshalJSON, and pointers, slices and structs of these, without embedded fields and without
+// ",string". Methods of v run as often as in json.Unmarshal. A panic of a method leaves the
+// record unchanged.
 //
-// A field of type Record with the tag `json:"-"` receives the whole record. Do not embed
-// Record: its UnmarshalJSON would be promoted and your other fields would stay empty. Decode
-// returns an error for such a struct. Use a named field instead.
+// A field of type Record with the tag `json:"-"` receives the whole record. Do not embed Record:
+// its UnmarshalJSON would be promoted and your other fields would stay empty. Decode returns an
+// error for such a struct. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
@@ -140,10 +139,10 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// LogValue logs the size of the record, because records hold personal data. slog calls
-// LogValue only if the record, or a pointer to the record, is the value of an attribute. In a
-// slice, a map or a struct, slog's JSON handler writes records in full: log their number or
-// their ids instead.
+// LogValue logs the size of the record, because records hold personal data. slog calls LogValue
+// only if the record, or a pointer to the record, is the value of an attribute. In a slice, a
+// map or a struct, slog's JSON handler writes records in full: log their number or their ids
+// instead.
 func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
@@ -211,8 +210,8 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 //
 //	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 //
-// If the call failed, As returns the zero T and the call's error. If the record does not
-// decode, the error is a [*DecodeError]. As fills T as [Record.Decode] does.
+// If the call failed, As returns the zero T and the call's error. If the record does not decode,
+// the error is a [*DecodeError]. As fills T as [Record.Decode] does.
 func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, error) {
 	var t T
 	if err == nil {
@@ -228,9 +227,8 @@ func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, erro
 //
 //	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
 //
-// If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError]
-// names the record. A null in the list is a zero T. A missing list is nil, an empty list is
-// not.
+// If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError] names
+// the record. A null in the list is a zero T. A missing list is nil, an empty list is not.
 //
 // The strings of a T share an allocation of up to 1 KiB. Use [strings.Clone] to keep a single
 // string.
@@ -252,8 +250,8 @@ func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) (
 //	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)) {
 //
 // If a page fails, the iterator ends with a [*PageError]. If a record does not decode, the
-// iterator yields a [*DecodeError] in its place and continues. Index counts from the Skip of
-// the options.
+// iterator yields a [*DecodeError] in its place and continues. Index counts from the Skip of the
+// options.
 func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var t T

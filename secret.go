@@ -49,8 +49,8 @@ func (s Secret) Format(f fmt.State, verb rune) { _, _ = f.Write([]byte(s.String(
 // LogValue logs [Secret.String].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON writes [Secret.String], so that a record with secrets can be logged. To store
-// such a record, store its secrets apart: [Secret.UnmarshalJSON] refuses "[redacted]".
+// MarshalJSON writes [Secret.String], so that a record with secrets can be logged. To store such
+// a record, store its secrets apart: [Secret.UnmarshalJSON] refuses "[redacted]".
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // UnmarshalJSON hides a JSON string. It refuses "[redacted]", so that nobody uses the
@@ -75,11 +75,11 @@ type Token struct {
 	adopted bool // from a TokenStore: older than a refusal, perhaps
 }
 
-// TokenSource gives the token for a call. It is asked before every call, by many
-// goroutines at once.
+// TokenSource gives the token for a call. It is asked before every call, by many goroutines at
+// once.
 //
-// A source that also has a method Invalidate(Token) is told of a token that the
-// service has refused, and is asked again for a read.
+// A source that also has a method Invalidate(Token) is told of a token that the service has
+// refused, and is asked again for a read.
 type TokenSource interface {
 	// Token returns the token for one call.
 	Token(ctx context.Context) (Token, error)

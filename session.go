@@ -20,28 +20,28 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// Session is the token source of [WithCredentials]; [Client.Session] returns it. Most
-// programs never use it directly.
+// Session is the token source of [WithCredentials]; [Client.Session] returns it. Most programs
+// never use it directly.
 //
 // # Taking a token
 //
-// A session returns a valid token without waiting. If there is no valid token, all callers
-// share one sign-in. Each caller waits until its own context ends. The sign-in is canceled
-// only when the last caller has left.
+// A session returns a valid token without waiting. If there is no valid token, all callers share
+// one sign-in. Each caller waits until its own context ends. The sign-in is canceled only when
+// the last caller has left.
 //
 // # Refreshing
 //
 // An expired token cannot be refreshed, and a new sign-in may need a person. So a session
-// refreshes its token in the background when two thirds to five sixths of the token's life
-// have passed. Calls use the present token meanwhile. A call starts the refresh: a program
-// that makes no calls needs [Session.Keepalive]. A failed refresh is retried, at most once a
-// second, until the token expires. Then the session signs in. A token of unknown life is
-// used until the service refuses it.
+// refreshes its token in the background when two thirds to five sixths of the token's life have
+// passed. Calls use the present token meanwhile. A call starts the refresh: a program that makes
+// no calls needs [Session.Keepalive]. A failed refresh is retried, at most once a second, until
+// the token expires. Then the session signs in. A token of unknown life is used until the
+// service refuses it.
 //
 // Each call checks the wall clock and the monotonic clock. A process that was stopped, or a
 // machine that slept, therefore uses no expired token. Expiry is corrected for clock skew with
-// the response's Date header. A skew of more than 24 hours is treated as an error in the
-// header and ignored.
+// the response's Date header. A skew of more than 24 hours is treated as an error in the header
+// and ignored.
 //
 // # Refused tokens
 //
@@ -52,8 +52,8 @@ import (
 //
 // # Failed sign-ins
 //
-// After a failed sign-in, calls return its error during a pause, unless the [TokenStore] has
-// a new token by then:
+// After a failed sign-in, calls return its error during a pause, unless the [TokenStore] has a
+// new token by then:
 //
 //   - 1 second, doubling up to 1 minute, if the service did not answer or could not decide;
 //   - at least Retry-After, after a 429;
@@ -66,23 +66,23 @@ import (
 // [*TwoFactorRequiredError]: give them a context that lasts as long as a person needs, or use
 // [Session.CompleteTwoFactor].
 //
-// Sessions with the same [TokenStore] share the pause and the kind of the failure. The error
-// is an [ErrSignInRequired] in every process, or in none. [Session.SignIn] ignores the pause.
+// Sessions with the same [TokenStore] share the pause and the kind of the failure. The error is
+// an [ErrSignInRequired] in every process, or in none. [Session.SignIn] ignores the pause.
 //
 // # Many processes
 //
 // With [WithTokenStore] the sessions of many processes share one token. One process at a time
-// signs in or refreshes, under a lease of the store. If that process is killed, another goes
-// on after six seconds. If the store fails, each process keeps its token and refreshes it
-// alone shortly before expiry. No session signs in by itself without the store, because all
-// of them would.
+// signs in or refreshes, under a lease of the store. If that process is killed, another goes on
+// after six seconds. If the store fails, each process keeps its token and refreshes it alone
+// shortly before expiry. No session signs in by itself without the store, because all of them
+// would.
 //
 // Of two tokens from the store, the token of the later lease wins. If one of them was issued
 // without the store, the later issue wins. A refused token never comes back.
 //
-// The clocks of the processes must agree within 10 seconds, or within a tenth of a token's
-// life if that is less. A process whose clock is behind may use an expired token once, until
-// the service refuses it. A process whose clock is ahead may sign in too early.
+// The clocks of the processes must agree within 10 seconds, or within a tenth of a token's life
+// if that is less. A process whose clock is behind may use an expired token once, until the
+// service refuses it. A process whose clock is ahead may sign in too early.
 //
 // # Functions of the caller
 //
@@ -146,18 +146,18 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 	return Token{Value: Secret{token}, Expires: expires, adopted: adopted}, nil
 }
 
-// SignIn makes sure that the session has a token that the service accepts. If the session has
-// a token, SignIn refreshes it. If there is no token, or the service answers the refresh with
-// 401, SignIn signs in. It ignores the pause after failed sign-ins and works without the
-// [TokenStore]. Call SignIn when a person asks for it, for example after an account was
-// unlocked or a code was lost: it may send a code, and may lock the account.
+// SignIn makes sure that the session has a token that the service accepts. If the session has a
+// token, SignIn refreshes it. If there is no token, or the service answers the refresh with 401,
+// SignIn signs in. It ignores the pause after failed sign-ins and works without the
+// [TokenStore]. Call SignIn when a person asks for it, for example after an account was unlocked
+// or a code was lost: it may send a code, and may lock the account.
 func (s *Session) SignIn(ctx context.Context) error {
 	return shownSignInError(s.state().engine.SignIn(ctx))
 }
 
 // CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError], in this
-// process or in another process with the same [TokenStore]. If the error is
-// [OutcomeRejected], the code was wrong: ask for another code.
+// process or in another process with the same [TokenStore]. If the error is [OutcomeRejected],
+// the code was wrong: ask for another code.
 func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
 	if challenge.Username != s.state().credentials.Username {
 		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
@@ -169,15 +169,15 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 	}))
 }
 
-// Keepalive refreshes the token whenever it is due, for programs that make no call for
-// longer than a token lives. Keepalive never signs in. It returns an error when ctx ends or
-// the client is closed.
+// Keepalive refreshes the token whenever it is due, for programs that make no call for longer
+// than a token lives. Keepalive never signs in. It returns an error when ctx ends or the client
+// is closed.
 func (s *Session) Keepalive(ctx context.Context) error {
 	return shownSignInError(s.state().engine.Keepalive(ctx))
 }
 
-// Invalidate makes the session and its [TokenStore] forget a token that the service refused.
-// A newer token stays. Invalidate waits at most one second for the store.
+// Invalidate makes the session and its [TokenStore] forget a token that the service refused. A
+// newer token stays. Invalidate waits at most one second for the store.
 func (s *Session) Invalidate(token Token) {
 	told, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -290,8 +290,8 @@ func storeStep(step func() error) error {
 	return err
 }
 
-// contained returns a panic of a caller's function (TwoFactor, an observer, the logger), and
-// the end of its goroutine, as an error, and tells the engine what pause follows.
+// contained returns a panic of a caller's function (TwoFactor, an observer, the logger), and the
+// end of its goroutine, as an error, and tells the engine what pause follows.
 func contained(step func() (signin.Issue, error), codeSent *bool) (issue signin.Issue, err error) {
 	err = safely.Call[PanicError](func() (err error) {
 		issue, err = step()
@@ -374,8 +374,8 @@ func accountWith(base *url.URL, tokens TokenSource) string {
 	return accountOf(base)
 }
 
-// accountOf tells the accounts of services apart, without naming them. owner is what is known
-// of the account.
+// accountOf tells the accounts of services apart, without naming them. owner is what is known of
+// the account.
 func accountOf(base *url.URL, owner ...string) string {
 	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
 	parts := append([]string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path}, owner...)

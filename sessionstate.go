@@ -32,8 +32,8 @@ const (
 )
 
 // State returns the state of the session. It reads the [TokenStore], and adopts a token or a
-// failure of another process. It does not call the service. If the store fails, State returns the
-// error and the state that this process knows.
+// failure of another process. It does not call the service. If the store fails, State returns
+// the error and the state that this process knows.
 //
 // Lease is "another process" while this session waits for another process that signs in. A
 // session that needs no token does not know who has the lease.
@@ -58,8 +58,8 @@ func (s *Session) State(ctx context.Context) (SessionState, error) {
 }
 
 // Ready reports whether calls can get a token: nil if the session is signed in, or if nothing is
-// known that would prevent a sign-in. It reads the [TokenStore] and does not call the service, so
-// it suits a readiness probe. The error tells the reason and the next step.
+// known that would prevent a sign-in. It reads the [TokenStore] and does not call the service,
+// so it suits a readiness probe. The error tells the reason and the next step.
 func (s *Session) Ready(ctx context.Context) error {
 	state, err := s.State(ctx)
 	switch {

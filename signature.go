@@ -23,9 +23,9 @@ const (
 	signatureLength = len(signaturePrefix) + 3*sha256.Size - 1
 )
 
-// Sign returns the signature that the service sends with a delivery of body. Use it to test
-// a receiver. The signature is the HMAC-SHA256 of body under secret, written as "sha256=" and
-// 32 bytes in upper-case hexadecimal with hyphens between them.
+// Sign returns the signature that the service sends with a delivery of body. Use it to test a
+// receiver. The signature is the HMAC-SHA256 of body under secret, written as "sha256=" and 32
+// bytes in upper-case hexadecimal with hyphens between them.
 //
 // If secret is shorter than 14 bytes and the program runs with GODEBUG=fips140=only, Sign
 // returns "": crypto/hmac refuses such keys then.

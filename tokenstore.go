@@ -21,29 +21,29 @@ import (
 // TokenStore keeps the token of one account of one service, for one [Session] or for the
 // sessions of many processes: see [WithTokenStore].
 //
-// The store also grants the lease under which one session at a time signs in or refreshes.
-// A lease ends by itself, so a process that died or stopped does not block the others. Each
-// new lease has a higher number, its fence. The store rejects a token that is saved under an
-// older fence than the stored token.
+// The store also grants the lease under which one session at a time signs in or refreshes. A
+// lease ends by itself, so a process that died or stopped does not block the others. Each new
+// lease has a higher number, its fence. The store rejects a token that is saved under an older
+// fence than the stored token.
 //
-// Several goroutines call the methods at once, with contexts of a few seconds or less. A
-// method returns when its context ends. A session does not wait for a method that continues,
-// but [Client.Close] does. Any error other than the errors named here, and any panic, means
-// that the store cannot be used for now.
+// Several goroutines call the methods at once, with contexts of a few seconds or less. A method
+// returns when its context ends. A session does not wait for a method that continues, but
+// [Client.Close] does. Any error other than the errors named here, and any panic, means that the
+// store cannot be used for now.
 //
 // Package lendingtest/storetest tests your own store against this contract.
 type TokenStore interface {
-	// Load returns the token that was saved last, or the zero StoredToken. It fails
-	// with [ErrCorruptToken] if the token cannot be read and may be overwritten.
+	// Load returns the token that was saved last, or the zero StoredToken. It fails with
+	// [ErrCorruptToken] if the token cannot be read and may be overwritten.
 	Load(ctx context.Context) (StoredToken, error)
 
 	// Save keeps token. It fails with [ErrFenced] if the stored token has a higher fence.
 	Save(ctx context.Context, token StoredToken) error
 
-	// Acquire grants owner the lease for ttl and returns its fence, which is higher than
-	// all fences before. If owner holds the lease, Acquire extends it to ttl from now and
-	// returns the same fence. Acquire fails with [ErrLeaseHeld] if another owner holds the
-	// lease. A lease never lasts longer than its ttl, even if the clock is set back.
+	// Acquire grants owner the lease for ttl and returns its fence, which is higher than all
+	// fences before. If owner holds the lease, Acquire extends it to ttl from now and returns
+	// the same fence. Acquire fails with [ErrLeaseHeld] if another owner holds the lease. A
+	// lease never lasts longer than its ttl, even if the clock is set back.
 	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
 
 	// Release ends the lease if owner holds it.
@@ -140,8 +140,8 @@ func (s stateStore) Release(ctx context.Context, owner string) error {
 	return s.state().update(ctx, func(state *tokenState) error { state.release(owner); return nil })
 }
 
-// NewMemoryTokenStore returns a store for the sessions of one process. Without
-// [WithTokenStore] each [Session] has its own memory store.
+// NewMemoryTokenStore returns a store for the sessions of one process. Without [WithTokenStore]
+// each [Session] has its own memory store.
 func NewMemoryTokenStore() TokenStore {
 	return stateStore{opaque.Hide[stateKeeper](&memoryState{})}
 }
@@ -164,13 +164,13 @@ func (m *memoryState) update(_ context.Context, change func(*tokenState) error) 
 	return change(&m.state)
 }
 
-// NewFileTokenStore returns a store in the file path, for one account of one service. The
-// folder must exist. Only the owner of the file may read it. Each change replaces the whole
-// file, so a crash leaves the old file or the new one. The store also creates path.lock and,
-// for a moment, path.tmp.
+// NewFileTokenStore returns a store in the file path, for one account of one service. The folder
+// must exist. Only the owner of the file may read it. Each change replaces the whole file, so a
+// crash leaves the old file or the new one. The store also creates path.lock and, for a moment,
+// path.tmp.
 //
-// Processes of one machine may share the file, on systems with flock. The token is stored in
-// the clear: use [NewEncryptedTokenStore] to encrypt it.
+// Processes of one machine may share the file, on systems with flock. The token is stored in the
+// clear: use [NewEncryptedTokenStore] to encrypt it.
 func NewFileTokenStore(path string) (TokenStore, error) {
 	if folder, err := os.Stat(filepath.Dir(path)); path == "" || err != nil || !folder.IsDir() {
 		return nil, argumentError("path", CodeFormat, "must be a file in a folder that exists")
@@ -198,8 +198,8 @@ func (f *fileState) read() (tokenState, error) {
 	return state, nil
 }
 
-// update changes the file while no other process does, also if the change ends with an
-// error. An unreadable file is replaced.
+// update changes the file while no other process does, also if the change ends with an error. An
+// unreadable file is replaced.
 func (f *fileState) update(ctx context.Context, change func(*tokenState) error) error {
 	select {
 	case f.turn <- struct{}{}:

@@ -22,8 +22,8 @@ import (
 // response body; a body that is false or reports a failure leaves the outcome unknown.
 type WebhooksService struct{ client *carrier }
 
-// WebhookTarget is the partner or the customer of a subscription. [ForPartner] and
-// [ForCustomer] return a WebhookTarget; the zero WebhookTarget is invalid.
+// WebhookTarget is the partner or the customer of a subscription. [ForPartner] and [ForCustomer]
+// return a WebhookTarget; the zero WebhookTarget is invalid.
 type WebhookTarget struct {
 	partner  PartnerID
 	customer CustomerID
@@ -35,8 +35,8 @@ func ForPartner(id PartnerID) WebhookTarget { return WebhookTarget{partner: id} 
 // ForCustomer is the target of a customer's subscription.
 func ForCustomer(id CustomerID) WebhookTarget { return WebhookTarget{customer: id} }
 
-// String returns for example "partner 3fa85f64-5717-4562-b3fc-2c963f66afa6", and
-// nothing for the zero WebhookTarget.
+// String returns for example "partner 3fa85f64-5717-4562-b3fc-2c963f66afa6", and nothing for the
+// zero WebhookTarget.
 func (t WebhookTarget) String() string {
 	switch {
 	case !t.partner.IsZero():
@@ -57,9 +57,9 @@ func (t WebhookTarget) param() param {
 	return param{"target", "", true}
 }
 
-// WebhookSubscription is a subscription, for registering and as read back. A subscription
-// that was read and changed is sent with the changed fields and all others as received. Its
-// JSON contains the secret redacted.
+// WebhookSubscription is a subscription, for registering and as read back. A subscription that
+// was read and changed is sent with the changed fields and all others as received. Its JSON
+// contains the secret redacted.
 type WebhookSubscription struct {
 	Record
 	ID         SubscriptionID `json:"id,omitzero"`        // assigned by the service; not the id of the target
@@ -101,14 +101,14 @@ func (s WebhookSubscription) MarshalJSON() ([]byte, error) {
 // WebhookSubscriptionSummary is a subscription in the list of all.
 type WebhookSubscriptionSummary struct{ Record }
 
-// WebhookPayload is a delivery for the service's own receiver, for example a webhook.Event
-// in Extra.
+// WebhookPayload is a delivery for the service's own receiver, for example a webhook.Event in
+// Extra.
 type WebhookPayload struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// Register subscribes a receiver to events of the target, or changes address and events of
-// the present subscription, which keeps its id and secret.
+// Register subscribes a receiver to events of the target, or changes address and events of the
+// present subscription, which keeps its id and secret.
 //
 // Success does not prove the save, and the response holds no secret: read
 // [WebhooksService.Subscription] afterwards, also after an unknown outcome.
@@ -124,8 +124,8 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 	})
 }
 
-// Unregister removes the subscription of the target. The client does not check subscription,
-// so that a subscription with an outdated address can be removed.
+// Unregister removes the subscription of the target. The client does not check subscription, so
+// that a subscription with an outdated address can be removed.
 //
 // After an unknown outcome read [WebhooksService.Subscription].
 //
@@ -139,8 +139,7 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 	})
 }
 
-// UpdateAll has the service update the subscriptions of the target. The effect is not
-// published.
+// UpdateAll has the service update the subscriptions of the target. The effect is not published.
 //
 // After an unknown outcome read [WebhooksService.Subscription].
 //
@@ -169,8 +168,8 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 // subscription must contain the event. The service can simulate only some events, and rejects
 // the others.
 //
-// After an unknown outcome only the receiver shows whether the event was sent: a second call
-// may send the event twice.
+// After an unknown outcome only the receiver shows whether the event was sent: a second call may
+// send the event twice.
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
@@ -180,9 +179,9 @@ func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, ev
 	})
 }
 
-// RegisteredEvents returns the names of the events to which the target is subscribed. The
-// shape of the response is not declared: an array decodes into a []EventName. Without a
-// subscription the result may be empty, or an error that [IsNotFound] reports.
+// RegisteredEvents returns the names of the events to which the target is subscribed. The shape
+// of the response is not declared: an array decodes into a []EventName. Without a subscription
+// the result may be empty, or an error that [IsNotFound] reports.
 //
 // Route: GET /api/Webhook/get-registered-webhooks
 func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTarget) (*Record, error) {
@@ -193,8 +192,8 @@ func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTa
 }
 
 // Subscription returns the subscription of the target, with its secret. The record proves that
-// the service saved the subscription; a record without its id is an error. [IsNotFound]
-// reports a missing subscription.
+// the service saved the subscription; a record without its id is an error. [IsNotFound] reports
+// a missing subscription.
 //
 // Route: GET /api/Webhook/get-subscription
 func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget) (*WebhookSubscription, error) {
@@ -217,8 +216,8 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 // UpdateURI changes the address of the target's receiver. Without a subscription the service
 // changes nothing.
 //
-// Success does not prove the save: read [WebhooksService.Subscription] afterwards, also after
-// an unknown outcome.
+// Success does not prove the save: read [WebhooksService.Subscription] afterwards, also after an
+// unknown outcome.
 //
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
@@ -242,14 +241,14 @@ type EnsuredSubscription struct {
 func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
 
 // Ensure gives the target's subscription the address and the events of want, and returns the
-// subscription with its secret. Call Ensure on every deploy: it registers only if something
-// is missing or differs, and does not change the secret.
+// subscription with its secret. Call Ensure on every deploy: it registers only if something is
+// missing or differs, and does not change the secret.
 //
 // Ensure reads [WebhooksService.Subscription], calls [WebhooksService.Register] if necessary,
-// and reads again. The error is [ErrNotSaved] if the service then has another subscription,
-// and [ErrInactive] if the subscription is switched off. Ensure registers with IsActive set;
-// no published route switches on an existing subscription. Ensure needs no idempotency key,
-// and refuses a context with a key.
+// and reads again. The error is [ErrNotSaved] if the service then has another subscription, and
+// [ErrInactive] if the subscription is switched off. Ensure registers with IsActive set; no
+// published route switches on an existing subscription. Ensure needs no idempotency key, and
+// refuses a context with a key.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
 	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(false); err != nil {

@@ -87,8 +87,8 @@ func (k *keyedCall) target() *target {
 	return k.about
 }
 
-// turns repeats turn while other calls change the entry. It returns the recorded response, or nil if
-// "sent" is recorded and the caller must send the mutation.
+// turns repeats turn while other calls change the entry. It returns the recorded response, or
+// nil if "sent" is recorded and the caller must send the mutation.
 func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
 	for range maxTurns {
 		var answer *lending.Response
@@ -242,8 +242,8 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	return failed
 }
 
-// checkBefore makes the check before the send. It adds the records of the last mutation of the lock,
-// which late reads may not show.
+// checkBefore makes the check before the send. It adds the records of the last mutation of the
+// lock, which late reads may not show.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
 	var last []leftover
 	if k.adds() {
@@ -261,8 +261,8 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 	return nil
 }
 
-// unsaved returns the error of a call after a failed save. The error wraps [store.ErrConflict], after
-// which the call starts again.
+// unsaved returns the error of a call after a failed save. The error wraps [store.ErrConflict],
+// after which the call starts again.
 func (k *keyedCall) unsaved(err error) error {
 	if err == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// route is the row of a mutation in the table of checks. The zero route leaves the decision to
-// a person.
+// route is the row of a mutation in the table of checks. The zero route leaves the decision to a
+// person.
 type route struct {
 	note      string // for a person: why no check can tell
 	assumes   string // the assumption behind the verdict
@@ -44,8 +44,8 @@ func routeName(call *lending.MutationCall) string { return call.Method() + " " +
 // An absence assumes MaxLateness, and reads that show earlier writes.
 //
 // Another program can change the same list without the lock. If the list has one new record, the
-// check takes that record for the effect of the mutation: the mutation is never sent twice, but can
-// be missing. Two new records need a review.
+// check takes that record for the effect of the mutation: the mutation is never sent twice, but
+// can be missing. Two new records need a review.
 func routeOf(call *lending.MutationCall, name string) route {
 	if call.IsRaw() { // the body can be anything
 		return route{}
@@ -152,8 +152,8 @@ func rowOf(name string) route {
 		"POST /api/Application/submit-bankstatement-document/{applicationId}":
 		return route{note: "no read lists the documents of an application"}
 
-	// Money moves: the loan has one more withdrawal. The mutation is absent only if the transactions
-	// and the balance have not changed either.
+	// Money moves: the loan has one more withdrawal. The mutation is absent only if the
+	// transactions and the balance have not changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
 			adds: true, ids: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
@@ -290,8 +290,8 @@ func (r route) leaves(call *lending.MutationCall, before *snapshot) int {
 	return records(call)
 }
 
-// lockOf returns the name of the lock on the record of a request: the first argument, or else the
-// parameter with the id.
+// lockOf returns the name of the lock on the record of a request: the first argument, or else
+// the parameter with the id.
 func lockOf(name string) func(*lending.MutationCall) string {
 	return func(call *lending.MutationCall) string {
 		if args := call.Args(); len(args) > 0 {

@@ -53,8 +53,8 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	return open, nil
 }
 
-// Ready reports whether the log can reach its store, for a readiness probe. Ready makes one short
-// read. Without the store, the log sends no mutation.
+// Ready reports whether the log can reach its store, for a readiness probe. Ready makes one
+// short read. Without the store, the log sends no mutation.
 func (l *Log) Ready(ctx context.Context) error {
 	s, err := l.settings()
 	if err != nil {

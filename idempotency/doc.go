@@ -56,12 +56,13 @@
 // A send ends after 2 minutes at the latest, an upload without a deadline after 1 hour.
 //
 // If a success arrives but its body is cut, does not decode or exceeds MaxAnswer, the check
-// rebuilds the response. If the check cannot, the call gets ErrAnswerLost. The log does not resend
-// the mutation, unless a second execution is harmless.
+// rebuilds the response. If the check cannot, the call gets ErrAnswerLost. The log does not
+// resend the mutation, unless a second execution is harmless.
 //
-// A mutation that only sets a value (an update, a calculation, a registration) needs no check. The
-// log resends the value, at once and then after growing pauses, unless another mutation has set a
-// newer value. After 5 rejected resends the key needs a review: the first send may have succeeded.
+// A mutation that only sets a value (an update, a calculation, a registration) needs no check.
+// The log resends the value, at once and then after growing pauses, unless another mutation has
+// set a newer value. After 5 rejected resends the key needs a review: the first send may have
+// succeeded.
 //
 // docs/checks.md lists the check of every mutation and its assumptions.
 //
@@ -93,16 +94,17 @@
 //
 // # Replicas
 //
-// Any number of processes can share a store, with equal [Options]. Each step is a compare-and-swap:
-// two processes never send a mutation at the same time. The store measures all ages, so the clocks
-// of the processes can differ. Give every call a deadline: after a crash, the others wait for it.
+// Any number of processes can share a store, with equal [Options]. Each step is a
+// compare-and-swap: two processes never send a mutation at the same time. The store measures all
+// ages, so the clocks of the processes can differ. Give every call a deadline: after a crash,
+// the others wait for it.
 //
-// Mutations whose effects look alike share a lock, for example two withdrawals from one loan. While
-// the first is in doubt, the second gets ErrLocked. If the owner of the first never calls again, the
-// second makes the check, and takes the lock when MaxLateness is over.
+// Mutations whose effects look alike share a lock, for example two withdrawals from one loan.
+// While the first is in doubt, the second gets ErrLocked. If the owner of the first never calls
+// again, the second makes the check, and takes the lock when MaxLateness is over.
 //
-// A keyed mutation costs 2 durable writes; with a lock and a check 3, or 4 if a record is added. A
-// replay writes nothing.
+// A keyed mutation costs 2 durable writes; with a lock and a check 3, or 4 if a record is added.
+// A replay writes nothing.
 //
 // # What cannot be promised
 //
@@ -115,8 +117,8 @@
 //   - if the store loses the entry: the documentation of each store names its requirements.
 //
 // The mutation can be missing if another program adds one record to the same list: the log takes
-// that record for the effect of the mutation. Two new records need a review. So can a mutation that
-// never left because the process died before the send.
+// that record for the effect of the mutation. Two new records need a review. So can a mutation
+// that never left because the process died before the send.
 //
 // Mutations of [lending.Client.Do], and batches for several customers, have no lock.
 package idempotency

@@ -14,9 +14,9 @@ import (
 // whether the first send succeeded, so further resends would never end the doubt.
 const maxRefused = 5
 
-// endDoubt ends the doubt about a mutation whose last send ended idle ago, or finds the response of
-// a mutation that happened. It resends the mutation only if a check shows that the mutation did not
-// happen, or if a resend is safe.
+// endDoubt ends the doubt about a mutation whose last send ended idle ago, or finds the response
+// of a mutation that happened. It resends the mutation only if a check shows that the mutation
+// did not happen, or if a resend is safe.
 func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
 	v, err := k.verdict(ctx)
 	if err == nil {
@@ -83,8 +83,8 @@ func (r route) verdict(ctx context.Context, t *target, before *snapshot, n int) 
 	return v, err
 }
 
-// finish ends the doubt about a mutation of another call if a read can. The entry has the ids for
-// the read.
+// finish ends the doubt about a mutation of another call if a read can. The entry has the ids
+// for the read.
 func (s *settings) finish(ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData) (verdict, error) {
 	if entry.State == store.NeedsReview || d.Before == nil {
 		return verdict{why: cmp.Or(d.Why, rowOf(d.Route).note)}, nil
@@ -103,8 +103,9 @@ func (s *settings) finish(ctx context.Context, client *lending.Client, entry *st
 	return v, s.store.Save(ctx, d.ended(entry, v, s.MaxAnswer))
 }
 
-// isRepeatable reports whether a second execution does no harm. A mutation that sets a value is not
-// repeatable after another mutation has taken the lock: the resend would overwrite a newer value.
+// isRepeatable reports whether a second execution does no harm. A mutation that sets a value is
+// not repeatable after another mutation has taken the lock: the resend would overwrite a newer
+// value.
 func (k *keyedCall) isRepeatable() bool {
 	if k.changed != nil && (k.data.Happened || k.data.idle(&k.entry) < k.MaxLateness) {
 		return false // the changed request is another mutation
@@ -153,8 +154,8 @@ func (k *keyedCall) pause() time.Duration {
 	return min(time.Second<<min(k.data.Sends-2, 20), k.MaxLateness)
 }
 
-// wait returns the wait before the next check. A late execution is possible until late is over. A
-// mutation with a known success is checked earlier, after doubling pauses.
+// wait returns the wait before the next check. A late execution is possible until late is over.
+// A mutation with a known success is checked earlier, after doubling pauses.
 func (k *keyedCall) wait(idle, late time.Duration) time.Duration {
 	if k.data.Happened {
 		return recheck(idle, late)

@@ -57,8 +57,9 @@ func InDoubtStates() []store.State {
 }
 
 // Entries returns a page of the selected entries, the oldest first. For the next page, set
-// [Filter].After to the Position of the last entry. A page can be shorter than the limit; an empty
-// page is the end. An entry that changes between two pages can appear twice, but is never missed.
+// [Filter].After to the Position of the last entry. A page can be shorter than the limit; an
+// empty page is the end. An entry that changes between two pages can appear twice, but is never
+// missed.
 func (l *Log) Entries(ctx context.Context, filter Filter) ([]Entry, error) {
 	s, err := l.settings()
 	if err != nil {

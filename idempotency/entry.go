@@ -63,8 +63,8 @@ func (d *entryData) bytes() []byte {
 	return text
 }
 
-// idle returns the time since the end of the last send. A negative value is the remaining time of the
-// send.
+// idle returns the time since the end of the last send. A negative value is the remaining time
+// of the send.
 func (d *entryData) idle(entry *store.Entry) time.Duration {
 	if entry.State == store.Sent {
 		return entry.Age - d.Lease
@@ -92,8 +92,8 @@ func (d *entryData) wait(from *store.Entry, to store.State) {
 	}
 }
 
-// ended returns entry after verdict v: done, forgotten if there is no response, or free. The entry
-// gives up its lock, unless the service can still execute the mutation.
+// ended returns entry after verdict v: done, forgotten if there is no response, or free. The
+// entry gives up its lock, unless the service can still execute the mutation.
 func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.Entry {
 	d.Answer, d.Status, d.Media, d.Rebuilt, d.Before = nil, 0, "", false, nil
 	d.Happened, d.Open, d.Refused, d.Waited, d.Idle = false, false, 0, 0, 0
@@ -113,8 +113,8 @@ func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.En
 	return next
 }
 
-// drop removes the fields that only a mutation in doubt needs. The snapshot can hold thousands of
-// ids.
+// drop removes the fields that only a mutation in doubt needs. The snapshot can hold thousands
+// of ids.
 func (d *entryData) drop() { d.Before, d.Nonce, d.Lease, d.Adds = nil, "", 0, 0 }
 
 // swept returns the entry of a done mutation without the response. The entry keeps the ids.
@@ -129,8 +129,8 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 	return next
 }
 
-// forget removes the personal data from the response. It keeps a boolean, a UUID, and the ids of a
-// record if a later step needs only the ids.
+// forget removes the personal data from the response. It keeps a boolean, a UUID, and the ids of
+// a record if a later step needs only the ids.
 func (d *entryData) forget() {
 	switch {
 	case isScalar(d.Answer):

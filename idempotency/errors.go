@@ -16,8 +16,8 @@ import (
 var (
 	// ErrInProgress means: another call with the key may be in flight.
 	ErrInProgress error = reasonFor("another call may be sending the mutation", "call again", wait)
-	// ErrInDoubt means: the response is lost, and the log does not know yet whether the
-	// mutation happened: a check failed, or the service can still execute the mutation.
+	// ErrInDoubt means: the response is lost, and the log does not know yet whether the mutation
+	// happened: a check failed, or the service can still execute the mutation.
 	ErrInDoubt error = reasonFor("whether the mutation happened is not known yet", "call again", wait)
 	// ErrNeedsReview means: the response is lost, and no check can tell whether the mutation
 	// happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decides.
@@ -27,18 +27,18 @@ var (
 	// not distinguish the effects of the two mutations.
 	ErrLocked error = reasonFor("another mutation must end first",
 		"call with that key, or decide with Log.Resolve", wait)
-	// ErrAnswerLost means: the mutation happened and the response is lost. If
-	// [Error.RetryAfter] is set, a later call may find the response. Otherwise [Log.Resolve] or
-	// [WithCheck] can supply the response. A caller who needs no response can go on.
+	// ErrAnswerLost means: the mutation happened and the response is lost. If [Error.RetryAfter]
+	// is set, a later call may find the response. Otherwise [Log.Resolve] or [WithCheck] can
+	// supply the response. A caller who needs no response can go on.
 	ErrAnswerLost error = reasonFor("the mutation happened, but the response is lost",
 		"read the data you need, or supply the response with Log.Resolve", person)
-	// ErrKeyReused means: an earlier call has sent another request with the key. The outcome
-	// is that of the earlier request. Do not use a new key for the mutation unless the outcome is
+	// ErrKeyReused means: an earlier call has sent another request with the key. The outcome is
+	// that of the earlier request. Do not use a new key for the mutation unless the outcome is
 	// [lending.OutcomeNotSent].
 	ErrKeyReused error = reasonFor("the key belongs to another request", "call with the first request", lending.Next{})
-	// ErrOtherAccount means: an earlier call has used the key with another service (for
-	// example a sandbox) or another account. The log does not send the mutation, and does not
-	// return the recorded response. Give each service and account its own [Options.Namespace].
+	// ErrOtherAccount means: an earlier call has used the key with another service (for example
+	// a sandbox) or another account. The log does not send the mutation, and does not return the
+	// recorded response. Give each service and account its own [Options.Namespace].
 	ErrOtherAccount error = reasonFor("the key belongs to another service or account",
 		"give each service and account its own Options.Namespace", lending.Next{})
 	// ErrStore means: the store failed. If the outcome is [lending.OutcomeDone], the mutation
@@ -76,9 +76,9 @@ func (r *reason) Error() string { return r.text }
 // Next returns the decision for [lending.NextOf].
 func (r *reason) Next() lending.Next { return r.next }
 
-// Error tells why the log did not send a mutation or did not return its response. It wraps one of
-// [ErrInProgress], [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused],
-// [ErrOtherAccount] and [ErrStore].
+// Error tells why the log did not send a mutation or did not return its response. It wraps one
+// of [ErrInProgress], [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost],
+// [ErrKeyReused], [ErrOtherAccount] and [ErrStore].
 type Error struct {
 	Key        string        // the key of the mutation
 	Held       string        // with ErrLocked: the key of the other mutation
@@ -117,8 +117,8 @@ const prefix = "lending/idempotency: "
 // Format prints [Error.Error] under every verb.
 func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// Next returns the decision for [lending.NextOf]. A retry waits for RetryAfter, or for 1 minute if
-// RetryAfter is 0.
+// Next returns the decision for [lending.NextOf]. A retry waits for RetryAfter, or for 1 minute
+// if RetryAfter is 0.
 func (e *Error) Next() lending.Next {
 	next := lending.NextOf(e.kind)
 	if errors.Is(e.kind, errCheckBefore) {

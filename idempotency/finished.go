@@ -14,12 +14,12 @@ import (
 // prefix of the keys with a separator at the end, for example "order-42/". Without a separator,
 // keys is one key: "order-4" does not match order-42.
 //
-// A later call with a deleted key sends the mutation again. So call Forget only if no program uses
-// the keys any more. No other function deletes the entry of a mutation.
+// A later call with a deleted key sends the mutation again. So call Forget only if no program
+// uses the keys any more. No other function deletes the entry of a mutation.
 //
-// Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review, or
-// while the service can still execute an earlier send. The error is then an [*Error] with the key,
-// and with RetryAfter if the wait is known. Forget leaves unreadable entries and returns
+// Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review,
+// or while the service can still execute an earlier send. The error is then an [*Error] with the
+// key, and with RetryAfter if the wait is known. Forget leaves unreadable entries and returns
 // [store.ErrCorrupt].
 func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 	s, err := l.settings()

@@ -27,8 +27,8 @@ func onlyIDs(answer []byte) []byte {
 	return text
 }
 
-// prune removes every member except UUIDs from an object, or from the objects of a list. It reports
-// whether each object still has a UUID.
+// prune removes every member except UUIDs from an object, or from the objects of a list. It
+// reports whether each object still has a UUID.
 func prune(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

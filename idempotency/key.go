@@ -33,10 +33,10 @@ func optionsFor(ctx context.Context, key string) keyOptions {
 	return keyOptions{key: key}
 }
 
-// SafeToRepeat declares that a second execution of the mutation does no harm, for example a second
-// one-time password. After a lost response, the next call resends the mutation as soon as the
-// first send has ended, unless a check finds the response. The log also resends the mutation to
-// get a response that was lost or swept.
+// SafeToRepeat declares that a second execution of the mutation does no harm, for example a
+// second one-time password. After a lost response, the next call resends the mutation as soon as
+// the first send has ended, unless a check finds the response. The log also resends the mutation
+// to get a response that was lost or swept.
 //
 // SafeToRepeat applies to the key that [lending.WithIdempotencyKey] has put into ctx, and to no
 // other key.
@@ -46,8 +46,8 @@ func SafeToRepeat(ctx context.Context) context.Context {
 
 // AcceptRecorded accepts the response of the earlier request with the key, although this request
 // differs: a release added a field, or a phone number was corrected. Without AcceptRecorded the
-// call fails with ErrKeyReused. If the earlier request is in doubt, the call first ends the doubt.
-// If the earlier request did not happen, the call sends this request after MaxLateness.
+// call fails with ErrKeyReused. If the earlier request is in doubt, the call first ends the
+// doubt. If the earlier request did not happen, the call sends this request after MaxLateness.
 //
 // Both requests must name the same records: application, loan, customer or e-mail address.
 // AcceptRecorded applies to the key in ctx, like [SafeToRepeat].
@@ -56,9 +56,9 @@ func AcceptRecorded(ctx context.Context) context.Context {
 }
 
 // WithCheck replaces the check of this package after a lost response. Use WithCheck if your
-// program can identify the mutation by a field that is not published, for example an order number.
-// check must only read, and must give the right verdict after seconds and after hours. An error of
-// check changes nothing.
+// program can identify the mutation by a field that is not published, for example an order
+// number. check must only read, and must give the right verdict after seconds and after hours.
+// An error of check changes nothing.
 //
 // The log accepts [NotHappened] when MaxLateness is over. WithCheck applies to the key in ctx,
 // like [SafeToRepeat].
@@ -92,8 +92,8 @@ func Happened(answer any) Verdict {
 // NotHappened is the verdict for a mutation that did not happen.
 func NotHappened() Verdict { return Verdict{opaque.Hide(verdict{absent: true})} }
 
-// NeedsReview is the verdict of a check that cannot tell, with the reason. The verdict holds until
-// [Log.Resolve], or until [WithCheck] returns another verdict.
+// NeedsReview is the verdict of a check that cannot tell, with the reason. The verdict holds
+// until [Log.Resolve], or until [WithCheck] returns another verdict.
 func NeedsReview(why string) Verdict { return Verdict{opaque.Hide(verdict{why: why})} }
 
 func (v Verdict) verdict() verdict {

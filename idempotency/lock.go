@@ -35,8 +35,8 @@ func hashed(text string) string {
 func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
 
 // reserve takes the lock before the check. If another mutation then takes the lock, this entry's
-// revision changes and the send is aborted. Otherwise the check could be older than the effect of
-// the other mutation, and take that effect for its own.
+// revision changes and the send is aborted. Otherwise the check could be older than the effect
+// of the other mutation, and take that effect for its own.
 func (k *keyedCall) reserve(ctx context.Context) error {
 	lock := k.lock
 	if lock == k.entry.Lock {
@@ -49,9 +49,9 @@ func (k *keyedCall) reserve(ctx context.Context) error {
 	return k.unsaved(err)
 }
 
-// release takes the lock from the mutation of another key if the other mutation no longer needs the
-// lock. It ends the doubt about the other mutation if a read can. If the lock is free, it returns
-// ErrConflict, and the call starts again.
+// release takes the lock from the mutation of another key if the other mutation no longer needs
+// the lock. It ends the doubt about the other mutation if a read can. If the lock is free, it
+// returns ErrConflict, and the call starts again.
 func (k *keyedCall) release(ctx context.Context, key string) error {
 	other, err := k.store.Load(ctx, key)
 	if err != nil {
@@ -80,8 +80,8 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
 }
 
-// takeFrom is release for a mutation in doubt, which needs its lock while the service can execute
-// it. After that time a person may have to decide, but the lock is free.
+// takeFrom is release for a mutation in doubt, which needs its lock while the service can
+// execute it. After that time a person may have to decide, but the lock is free.
 func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryData, held Error) error {
 	idle := of.idle(other)
 	late := k.MaxLateness - idle
@@ -102,8 +102,8 @@ func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryD
 	return cmp.Or(k.unsaved(k.setAside(ctx, other, of, v.why)), store.ErrConflict)
 }
 
-// setAside records that a mutation needs a review, and frees its lock. The caller makes sure that
-// the service can no longer execute the mutation.
+// setAside records that a mutation needs a review, and frees its lock. The caller makes sure
+// that the service can no longer execute the mutation.
 func (s *settings) setAside(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
 	d.Why = cmp.Or(d.Why, why, "another mutation has taken its lock")
 	d.Before = nil // the count is wrong as soon as another mutation has the lock

@@ -20,20 +20,20 @@ type Log struct{ hidden opaque.Value[settings] }
 type Options struct {
 	// MaxLateness is the longest time between the end of a call and a late execution of the
 	// mutation by the service. After MaxLateness the log believes a check that does not find the
-	// mutation. An even later execution makes the mutation happen twice. The service publishes no
-	// limit. The default is 5 minutes.
+	// mutation. An even later execution makes the mutation happen twice. The service publishes
+	// no limit. The default is 5 minutes.
 	MaxLateness time.Duration
 
 	// KeepAnswers is the age at which [Log.Sweep] removes a response. The default is 30 days.
 	KeepAnswers time.Duration
 
-	// MaxAnswer is the size of the largest recorded response in bytes. Of a larger
-	// response the log keeps at most the ids. The default is 1 MiB.
+	// MaxAnswer is the size of the largest recorded response in bytes. Of a larger response the
+	// log keeps at most the ids. The default is 1 MiB.
 	MaxAnswer int
 
-	// Namespace is the prefix of every key in the store, for example the name of a sandbox. After
-	// the reset of a sandbox, a new namespace prevents replays of old responses. A namespace has at
-	// most 64 letters, digits and -._.
+	// Namespace is the prefix of every key in the store, for example the name of a sandbox.
+	// After the reset of a sandbox, a new namespace prevents replays of old responses. A
+	// namespace has at most 64 letters, digits and -._.
 	Namespace string
 }
 
@@ -47,8 +47,8 @@ type settings struct {
 
 var _ lending.Idempotency = (*Log)(nil)
 
-// NewLog returns a log that keeps its entries in the store entries. Give the log to a client with
-// [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
+// NewLog returns a log that keeps its entries in the store entries. Give the log to a client
+// with [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	s := settings{store: entries, clients: new(sync.Map), salt: new(atomic.Pointer[string])}
 	if opts != nil {

@@ -26,8 +26,8 @@ func (r *Recorded) Answer() []byte {
 	return r.answer()
 }
 
-// Lookup returns the state, the outcome and the response of a key. Lookup reads the store and does
-// not call the service.
+// Lookup returns the state, the outcome and the response of a key. Lookup reads the store and
+// does not call the service.
 func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	s, err := l.settings()
 	if err != nil {

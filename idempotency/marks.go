@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// marked searches the records of a read for objects that contain id, and these objects for a member
-// whose name contains one of words: hasSigned and signedUtc contain "signed". The names are not
-// published. If the member is set after the mutation and was not set before, the mutation happened.
-// Any other difference proves nothing.
+// marked searches the records of a read for objects that contain id, and these objects for a
+// member whose name contains one of words: hasSigned and signedUtc contain "signed". The names
+// are not published. If the member is set after the mutation and was not set before, the
+// mutation happened. Any other difference proves nothing.
 //
 // Count is 1 if such a member is set. If a member is not set, State is a hash of the objects.
 // Otherwise State is unseen or silent.

@@ -11,8 +11,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
-// record saves the outcome of a send, and returns the error of the call: err, or [ErrStore] if the
-// store fails after a success.
+// record saves the outcome of a send, and returns the error of the call: err, or [ErrStore] if
+// the store fails after a success.
 func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err error) error {
 	switch lending.OutcomeOf(err) {
 	case lending.OutcomeNotSent, lending.OutcomeRejected:
@@ -53,8 +53,8 @@ func (k *keyedCall) refused(failed *lending.Error) {
 	failed.RetryAfter = max(failed.RetryAfter, k.pause())
 }
 
-// keep puts the response of a success into the entry, and returns the next state. If the response is
-// lost, the state is in doubt, because the check can rebuild the response.
+// keep puts the response of a success into the entry, and returns the next state. If the
+// response is lost, the state is in doubt, because the check can rebuild the response.
 func (k *keyedCall) keep(answer *lending.Response) store.State {
 	k.happened, k.data.Happened, k.data.Open = true, true, false
 	fits := answer != nil && (!k.call.NeedsAnswer() || k.call.Accepts(answer))
@@ -76,8 +76,8 @@ func (k *keyedCall) keep(answer *lending.Response) store.State {
 	return store.InDoubt
 }
 
-// marksValue reports whether a done entry keeps its lock. After [Log.Sweep] a call may set the value
-// again to get the response. The lock shows that no other mutation has set a newer value.
+// marksValue reports whether a done entry keeps its lock. After [Log.Sweep] a call may set the
+// value again to get the response. The lock shows that no other mutation has set a newer value.
 func (k *keyedCall) marksValue(state store.State) bool {
 	return state == store.Done && k.row.setsValue && !isScalar(k.data.Answer)
 }
@@ -89,8 +89,8 @@ func bodyOf(answer *lending.Response) []byte {
 	return answer.Body
 }
 
-// free records that the mutation did not leave, or was rejected. The mutation stays in doubt if an
-// earlier send may have succeeded.
+// free records that the mutation did not leave, or was rejected. The mutation stays in doubt if
+// an earlier send may have succeeded.
 func (k *keyedCall) free(ctx context.Context, limit time.Duration) {
 	if k.doubt {
 		_ = k.insist(ctx, limit, store.InDoubt)
@@ -100,8 +100,8 @@ func (k *keyedCall) free(ctx context.Context, limit time.Duration) {
 	_ = k.insist(ctx, limit, store.Free)
 }
 
-// insist retries the save until limit is over, even after the end of the call's context. It stops if
-// another call has recorded the same or more.
+// insist retries the save until limit is over, even after the end of the call's context. It
+// stops if another call has recorded the same or more.
 func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store.State) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
@@ -132,9 +132,9 @@ func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store
 	}
 }
 
-// overtake handles a conflict in insist. Either a failed save of this call had its effect, or another
-// call has ended the doubt. The sender knows more than the other call, unless the other call has
-// found the mutation done.
+// overtake handles a conflict in insist. Either a failed save of this call had its effect, or
+// another call has ended the doubt. The sender knows more than the other call, unless the other
+// call has found the mutation done.
 func (k *keyedCall) overtake(ctx context.Context, state store.State) (known bool, err error) {
 	entry, err := k.store.Load(ctx, k.entry.Key)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // rememberLimit bounds the save of remember.
 const rememberLimit = 2 * time.Second
 
-// left returns the records after a mutation with this response: the minimum count (-1 if no check
-// has counted before) and the UUIDs in the response.
+// left returns the records after a mutation with this response: the minimum count (-1 if no
+// check has counted before) and the UUIDs in the response.
 func (d *entryData) left(answer []byte) snapshot {
 	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
 	if d.Before != nil && d.Before.Count >= 0 && d.Adds >= 0 {
@@ -38,8 +38,8 @@ type leftover struct {
 // namespace, so no key of a caller is equal.
 func (s *settings) rememberedPrefix() string { return s.Namespace + "#" }
 
-// rememberedKey is the key of the entry of a lock. An encrypted store leaves keys readable: without
-// the salt nobody can confirm a guessed lock.
+// rememberedKey is the key of the entry of a lock. An encrypted store leaves keys readable:
+// without the salt nobody can confirm a guessed lock.
 func (s *settings) rememberedKey(ctx context.Context, lock string) (string, error) {
 	salt, err := s.lockSalt(ctx)
 	sum := hmac.New(sha256.New, []byte(salt))
@@ -47,8 +47,8 @@ func (s *settings) rememberedKey(ctx context.Context, lock string) (string, erro
 	return s.rememberedPrefix() + hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// lockSalt returns the salt that the logs of the namespace share. The first log saves the salt as
-// the data of an entry, which an encrypted store encrypts.
+// lockSalt returns the salt that the logs of the namespace share. The first log saves the salt
+// as the data of an entry, which an encrypted store encrypts.
 func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	if salt := s.salt.Load(); salt != nil {
 		return *salt, nil
@@ -75,8 +75,8 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	return "", store.ErrConflict
 }
 
-// recall returns the records of the last mutations of a lock. It drops them after MaxLateness, when
-// reads show them.
+// recall returns the records of the last mutations of a lock. It drops them after MaxLateness,
+// when reads show them.
 func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []leftover, error) {
 	key, err := s.rememberedKey(ctx, lock)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s snapshot) with(other snapshot) snapshot {
 	return both
 }
 
-// since adds to s the records of the last mutations of the lock. A late read may not
-// show these records yet; without since, they would later look like the effect of this mutation.
+// since adds to s the records of the last mutations of the lock. A late read may not show these
+// records yet; without since, they would later look like the effect of this mutation.
 func (s snapshot) since(last *snapshot) snapshot {
 	if last == nil || s.Count < 0 {
 		return s

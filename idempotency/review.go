@@ -18,11 +18,12 @@ type Resolution struct {
 	Correct bool    // whether the verdict replaces an earlier verdict
 }
 
-// Resolve ends the doubt about a mutation. After [Happened], calls with the key return the response
-// of the verdict. After [NotHappened], the next call sends the mutation. The entry keeps By and Why.
+// Resolve ends the doubt about a mutation. After [Happened], calls with the key return the
+// response of the verdict. After [NotHappened], the next call sends the mutation. The entry
+// keeps By and Why.
 //
-// A verdict can be corrected until a call relies on the verdict: a call with the key, or a call with
-// another key that takes the lock of the mutation.
+// A verdict can be corrected until a call relies on the verdict: a call with the key, or a call
+// with another key that takes the lock of the mutation.
 //
 // Resolve fails
 //   - with [ErrInProgress] while the mutation may be in flight;
@@ -31,8 +32,8 @@ type Resolution struct {
 //   - with a [*lending.ArgumentError] if the mutation is not in doubt, if the response of Happened
 //     does not fit the route, or if the check of the route shows that a NotHappened is wrong.
 //
-// For that check Resolve needs a client of the same account that has used the log in this process.
-// Without such a client Resolve trusts the person.
+// For that check Resolve needs a client of the same account that has used the log in this
+// process. Without such a client Resolve trusts the person.
 func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	s, err := l.settings()
 	if err != nil {
@@ -97,8 +98,8 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	return nil
 }
 
-// contradicted returns an error if the check of the route shows the mutation, although the person
-// says that it did not happen.
+// contradicted returns an error if the check of the route shows the mutation, although the
+// person says that it did not happen.
 func (s *settings) contradicted(ctx context.Context, key string, d *entryData) error {
 	client, ok := s.clients.Load(d.Account)
 	row := rowOf(d.Route)
@@ -122,8 +123,8 @@ func (d *entryData) isCorrectable(entry *store.Entry) bool {
 	return d.Verdict != nil && !isInDoubt(entry.State) && (entry.Lock != "" || !d.Verdict.Locked)
 }
 
-// resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the lock
-// then changes the entry, which ends the time for corrections.
+// resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the
+// lock then changes the entry, which ends the time for corrections.
 func (d *entryData) resolved(entry *store.Entry, r Resolution, maxAnswer int) store.Entry {
 	idle := d.idle(entry)
 	d.Why, d.ResolvedBy = r.Why, r.By

@@ -35,8 +35,8 @@ func uuidsIn(text string) (ids []string) {
 	return ids
 }
 
-// absence returns the snapshot of a read that finds nothing. State keeps the status, because a 400
-// can also be a failure of the service.
+// absence returns the snapshot of a read that finds nothing. State keeps the status, because a
+// 400 can also be a failure of the service.
 func absence(err error) (snapshot, error) {
 	failed, ok := errors.AsType[*lending.Error](err)
 	if !ok || !lending.IsNotFound(err) {
@@ -45,9 +45,9 @@ func absence(err error) (snapshot, error) {
 	return snapshot{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
 }
 
-// noList is absence for a list. An empty list is the normal response without records. A 404 means
-// that reads do not show the parent yet, which also has no records. A 400 is a failure: the count is
-// unknown.
+// noList is absence for a list. An empty list is the normal response without records. A 404
+// means that reads do not show the parent yet, which also has no records. A 400 is a failure:
+// the count is unknown.
 func noList(err error) (snapshot, error) {
 	s, err := absence(err)
 	if strings.HasSuffix(s.State, " 400") {
@@ -191,8 +191,8 @@ func checkCompany(ctx context.Context, t *target) (snapshot, error) {
 	return marked([]*lending.Application{application}, id.String(), "company"), nil
 }
 
-// untold returns the snapshot of a rejected read. The mutation can be sent without the read. After
-// a 404 the record is unseen; after a 400 or 403 the count is unknown.
+// untold returns the snapshot of a rejected read. The mutation can be sent without the read.
+// After a 404 the record is unseen; after a 400 or 403 the count is unknown.
 func untold(err error) (snapshot, error) {
 	switch failed, _ := errors.AsType[*lending.Error](err); {
 	case failed != nil && failed.StatusCode == http.StatusNotFound:
@@ -276,8 +276,8 @@ func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after 
 	return json.Marshal(id)
 }
 
-// rebuiltOffer returns the UUID of the offer: the only UUID, except the id of the application, that
-// two reads show.
+// rebuiltOffer returns the UUID of the offer: the only UUID, except the id of the application,
+// that two reads show.
 func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	again, err := offerOf(ctx, t)
 	if err != nil {

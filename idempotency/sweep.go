@@ -9,11 +9,11 @@ import (
 // pageLimit is the size of a page of Sweep and Forget.
 const pageLimit = 1000
 
-// Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and returns
-// their number. Call Sweep about once a day, in any of the processes.
+// Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and
+// returns their number. Call Sweep about once a day, in any of the processes.
 //
-// The entries stay, because a mutation without an entry would be sent again. [Log.Forget] deletes
-// the entries of a finished order. Sweep also deletes expired entries of locks.
+// The entries stay, because a mutation without an entry would be sent again. [Log.Forget]
+// deletes the entries of a finished order. Sweep also deletes expired entries of locks.
 //
 // Sweep reads and writes pages of at most [store.PageBytes]. Sweep skips an unreadable entry and
 // returns [store.ErrCorrupt] at the end.
@@ -26,8 +26,8 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 	forgotten, err := s.replace(ctx, done, func(entry *store.Entry, data *entryData) (store.Entry, error) {
 		return data.swept(entry), nil
 	})
-	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So no
-	// mutation overwrites a newer entry after this deletion.
+	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So
+	// no mutation overwrites a newer entry after this deletion.
 	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
 	_, failed := s.replace(ctx, remembered, deleted)
 	return forgotten, errorOr(err, failed)

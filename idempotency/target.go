@@ -14,8 +14,8 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// target has the input of a check: the ids and the body of the request. A target from an entry has
-// no body, because an entry keeps no personal data.
+// target has the input of a check: the ids and the body of the request. A target from an entry
+// has no body, because an entry keeps no personal data.
 type target struct {
 	client *lending.Client
 	ids    ids
@@ -25,8 +25,8 @@ type target struct {
 // ids are the ids in a request by name, for example "loanId".
 type ids map[string]string
 
-// kept returns the UUIDs. An entry does not keep the id of a bank account, which can be the account
-// number.
+// kept returns the UUIDs. An entry does not keep the id of a bank account, which can be the
+// account number.
 func (i ids) kept() ids {
 	kept := maps.Clone(i)
 	maps.DeleteFunc(kept, func(_, id string) bool { return uuid.Validate(id) != nil })
@@ -59,8 +59,8 @@ func idsOf(call *lending.MutationCall) ids {
 	return named
 }
 
-// customerIn returns the customer for whom the body creates applications. The id is zero if a bulk
-// request has several customers.
+// customerIn returns the customer for whom the body creates applications. The id is zero if a
+// bulk request has several customers.
 func customerIn(body []byte) (id lending.CustomerID) {
 	if !bytes.Contains(body, []byte(`"customerId"`)) {
 		return id
@@ -100,8 +100,8 @@ func (t *target) webhooks() lending.WebhookTarget {
 	return lending.WebhookTarget{}
 }
 
-// who returns two bytes of a hash of the e-mail addresses in the body, or nil without an address.
-// Two bytes are enough to notice another address, and too few to recover an address.
+// who returns two bytes of a hash of the e-mail addresses in the body, or nil without an
+// address. Two bytes are enough to notice another address, and too few to recover an address.
 func (t *target) who(salt string) []byte {
 	if !bytes.Contains(t.body, []byte(`"email"`)) {
 		return nil

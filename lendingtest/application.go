@@ -133,8 +133,8 @@ func (c *call) createApplication() (any, error) {
 	return app.ID, nil
 }
 
-// createCustomerAndApplication serves both combined routes. Their records are not published; this
-// model takes the fields of both requests in a single object, and an "applicant" object.
+// createCustomerAndApplication serves both combined routes. Their records are not published;
+// this model takes the fields of both requests in a single object, and an "applicant" object.
 func (c *call) createCustomerAndApplication() (any, error) {
 	var req struct {
 		userRequest

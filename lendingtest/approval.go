@@ -136,8 +136,8 @@ func (c *call) requiredDocuments(app *Application) (any, error) {
 	return append([]Requirement{}, app.Requirements...), nil
 }
 
-// contract is this model's ContractDocumentResponse. An application has a contract once it has an
-// offer and an applicant.
+// contract is this model's ContractDocumentResponse. An application has a contract once it has
+// an offer and an applicant.
 type contract struct {
 	ID            string `json:"id"`
 	ApplicationID string `json:"applicationId"`

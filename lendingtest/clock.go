@@ -12,8 +12,8 @@ type job struct {
 	timer *time.Timer
 }
 
-// at runs a function once the service's clock reaches t. A timer runs the function, or an earlier
-// call that moves or reads the clock. It needs s.mu.
+// at runs a function once the service's clock reaches t. A timer runs the function, or an
+// earlier call that moves or reads the clock. It needs s.mu.
 func (s *Service) at(t time.Time, run func(at time.Time)) {
 	if s.closed {
 		return
@@ -107,8 +107,8 @@ type Repayment struct {
 	LoanID string
 	// Amount is the amount of each payment. The last payment pays the remaining balance.
 	Amount Cents
-	// Every repeats the payment, by the service's clock, until the balance is zero or the loan is
-	// closed. Zero means a single payment now.
+	// Every repeats the payment, by the service's clock, until the balance is zero or the loan
+	// is closed. Zero means a single payment now.
 	Every time.Duration
 	// Interest, in percent of the balance, is added before each payment.
 	Interest float64

@@ -25,11 +25,11 @@ import (
 //
 //	mux.Handle("/_control/", service.Control())
 //
-// The control returns codes and passwords, so it accepts local callers only: the caller's address
-// and the Host header must be loopback. The check of the Host header stops web pages that rebind
-// their own host name to this machine. With [WithControlToken] the control accepts every caller
-// with the token instead. In both cases it rejects requests of browsers from another origin, and
-// changes must be JSON, which such a page cannot send without permission.
+// The control returns codes and passwords, so it accepts local callers only: the caller's
+// address and the Host header must be loopback. The check of the Host header stops web pages
+// that rebind their own host name to this machine. With [WithControlToken] the control accepts
+// every caller with the token instead. In both cases it rejects requests of browsers from
+// another origin, and changes must be JSON, which such a page cannot send without permission.
 func (s *Service) Control() http.Handler { return control{s} }
 
 // WithControlToken makes [Service.Control] require this bearer token from every caller, and
@@ -113,8 +113,8 @@ func (c control) obey(r *http.Request) (any, error) {
 	return o.obey(c.service, r)
 }
 
-// obey runs an order. If the method panics in a test, for example for an unknown route or record,
-// obey returns an error.
+// obey runs an order. If the method panics in a test, for example for an unknown route or
+// record, obey returns an error.
 func (o order) obey(s *Service, r *http.Request) (answer any, err error) {
 	defer func() {
 		switch v := recover().(type) {

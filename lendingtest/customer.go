@@ -109,8 +109,8 @@ func (c *call) createCustomer() (any, error) {
 	return row.response(), nil
 }
 
-// customerByEmail answers with 204 if there is no customer: some reads of the service have no 404
-// for a missing record.
+// customerByEmail answers with 204 if there is no customer: some reads of the service have no
+// 404 for a missing record.
 func (c *call) customerByEmail() (any, error) {
 	email := c.required("email")
 	if row := c.byEmail(email); row != nil {

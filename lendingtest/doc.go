@@ -11,17 +11,17 @@
 //
 // # Forms
 //
-// [NewServer] listens on loopback, with [WithTLS] or [WithHTTP2] if needed. [New] opens no socket:
-// serve its [Service.Handler], or give [Service.Transport] to an http.Client, also within
-// testing/synctest. No function needs a testing.TB, no goroutine runs after Close, and services do
-// not share state.
+// [NewServer] listens on loopback, with [WithTLS] or [WithHTTP2] if needed. [New] opens no
+// socket: serve its [Service.Handler], or give [Service.Transport] to an http.Client, also
+// within testing/synctest. No function needs a testing.TB, no goroutine runs after Close, and
+// services do not share state.
 //
 // # Signing in
 //
 // [Username] has a second factor: after the login, [Service.TwoFactorCode] returns the code that
-// the service "sent". A login with [TrustedDeviceToken] needs no code. [AdministratorUsername] has
-// no second factor. [Service.Token] returns a token without a login. Tokens expire after an hour of
-// the service's clock, which [Service.Advance] moves.
+// the service "sent". A login with [TrustedDeviceToken] needs no code. [AdministratorUsername]
+// has no second factor. [Service.Token] returns a token without a login. Tokens expire after an
+// hour of the service's clock, which [Service.Advance] moves.
 //
 // # Control
 //
@@ -38,8 +38,8 @@
 //     applications, repayments, changed fields and more. RECIPES.md has a line for each situation.
 //   - [Service.Watch] reports requests, sent codes and webhook deliveries.
 //
-// A route is written like in the interface, with the method first. Identifiers, codes and tokens are
-// the same in every run with the same calls in the same order; [WithSeed] changes them.
+// A route is written like in the interface, with the method first. Identifiers, codes and tokens
+// are the same in every run with the same calls in the same order; [WithSeed] changes them.
 //
 // # Control from another process
 //
@@ -62,9 +62,9 @@
 //
 // # Time
 //
-// In a bubble of testing/synctest the clock advances as soon as all goroutines wait. The read below
-// waits for half an hour, because the service asks for this pause, and the test takes milliseconds.
-// Tokens expire after an hour of the same clock.
+// In a bubble of testing/synctest the clock advances as soon as all goroutines wait. The read
+// below waits for half an hour, because the service asks for this pause, and the test takes
+// milliseconds. Tokens expire after an hour of the same clock.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		service := lendingtest.New()
@@ -92,21 +92,21 @@
 //
 // # Memory
 //
-// A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the request log, the sent
-// messages, the deliveries and the events at its own webhook handler. The request log keeps up to
-// 64 KiB of each request body and 8 KiB of each response. All logs together stay below 128 MiB;
-// ordinary requests fill a tenth of this. Counters have no limit.
+// A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the request log, the
+// sent messages, the deliveries and the events at its own webhook handler. The request log keeps
+// up to 64 KiB of each request body and 8 KiB of each response. All logs together stay below 128
+// MiB; ordinary requests fill a tenth of this. Counters have no limit.
 //
 // Up to 10,000 deliveries wait for a slow receiver. Up to 1,000 mutations wait for their late
-// execution, with their bodies. Files are not kept, only their size and digest. Expired tokens are
-// deleted when there are 10,000 tokens. Only the records that callers create grow without a limit:
-// about two kilobytes for a customer with an application.
+// execution, with their bodies. Files are not kept, only their size and digest. Expired tokens
+// are deleted when there are 10,000 tokens. Only the records that callers create grow without a
+// limit: about two kilobytes for a customer with an application.
 //
 // # Where this is only a model
 //
-// The interface does not publish every record, state and rule. The following is invented, so do not
-// rely on it: the real service will differ. [WithShapes] replaces the invented field names with the
-// names of real responses.
+// The interface does not publish every record, state and rule. The following is invented, so do
+// not rely on it: the real service will differ. [WithShapes] replaces the invented field names
+// with the names of real responses.
 //
 // Records:
 //   - Banking data: {"accounts": [{"accountNumber", "accountName",
@@ -148,17 +148,15 @@
 //     quick-test judges the stored data, calculations use the offer.
 //   - The events and their times. Deliveries are never retried.
 //
-// The values of errorCode and the codes of fields are invented, too.
-// errorCode: AdvanceRateMismatch, AlreadySigned, AmountMismatch,
-// ApplicantNotInApplication, ApplicationCancelled, ApplicationNotFound,
-// BankAccountNotFound, CalculationMismatch, CalculationNotFound, Closed,
-// CustomerNotFound, EmptyDocument, EventNotSubscribed, FileTooLarge,
-// FileTypeMismatch, Forbidden, InjectedFault, InsufficientBalance,
+// The values of errorCode and the codes of fields are invented, too. errorCode:
+// AdvanceRateMismatch, AlreadySigned, AmountMismatch, ApplicantNotInApplication,
+// ApplicationCancelled, ApplicationNotFound, BankAccountNotFound, CalculationMismatch,
+// CalculationNotFound, Closed, CustomerNotFound, EmptyDocument, EventNotSubscribed,
+// FileTooLarge, FileTypeMismatch, Forbidden, InjectedFault, InsufficientBalance,
 // InsufficientBankingData, InvalidCredentials, InvalidDocument, InvalidOtp,
-// InvalidTwoFactorCode, LoanClosed, LoanDisabled, LoanNotFound, LoanOpened,
-// NoPendingWithdrawal, NotFound, OfferExpired, OfferNotFound, RequestTooLarge,
-// RequirementNotFound, SimulationNotSupported, StepOutOfOrder,
-// SubscriptionInactive, SubscriptionNotFound, TargetRequired, TokenExpired,
-// TokenInvalid, TokenMissing, TooManyLate, UnknownEvent, UnsupportedMediaType, and
-// ValidationFailed if the fields are listed in errors.
+// InvalidTwoFactorCode, LoanClosed, LoanDisabled, LoanNotFound, LoanOpened, NoPendingWithdrawal,
+// NotFound, OfferExpired, OfferNotFound, RequestTooLarge, RequirementNotFound,
+// SimulationNotSupported, StepOutOfOrder, SubscriptionInactive, SubscriptionNotFound,
+// TargetRequired, TokenExpired, TokenInvalid, TokenMissing, TooManyLate, UnknownEvent,
+// UnsupportedMediaType, and ValidationFailed if the fields are listed in errors.
 package lendingtest

@@ -149,8 +149,8 @@ func (c *call) submitDocument() (any, error) {
 	return c.upload(Document{Kind: "supporting", FileName: c.required("fileName"), FileType: c.required("fileType")}, c.unexpiredOffer)
 }
 
-// upload calls allowed before and after reading the file, because the state can change during the
-// upload.
+// upload calls allowed before and after reading the file, because the state can change during
+// the upload.
 func (c *call) upload(d Document, allowed func(*Application) error) (any, error) {
 	if len(c.failed) > 0 {
 		return nil, c.failed.err()

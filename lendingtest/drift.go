@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Patch changes the fields of each object in a response, like a new version of the service. Use a
-// Patch to test whether a client notices missing or changed fields.
+// Patch changes the fields of each object in a response, like a new version of the service. Use
+// a Patch to test whether a client notices missing or changed fields.
 type Patch struct {
 	Add    map[string]any    `json:"add,omitempty"`    // in the outermost object, or in each object of a list
 	Drop   []string          `json:"drop,omitempty"`   // names of fields

@@ -29,14 +29,14 @@ type Fault struct {
 
 	// AnswerDelay runs the route at once and delays the response, like a slow service: if the
 	// caller gives up and sends the mutation again, it runs twice. The delay is in real time or
-	// in the time of a testing/synctest bubble, and ends early if the request ends or the service
-	// is closed.
+	// in the time of a testing/synctest bubble, and ends early if the request ends or the
+	// service is closed.
 	AnswerDelay time.Duration
 
 	// Reached is called when the fault occurs, before any delay.
 	Reached func()
-	// DelayBefore delays everything. The route does not run if the caller has given up meanwhile.
-	// The delay is in the time of AnswerDelay.
+	// DelayBefore delays everything. The route does not run if the caller has given up
+	// meanwhile. The delay is in the time of AnswerDelay.
 	DelayBefore time.Duration
 	// Until delays like DelayBefore, until the channel is closed.
 	Until <-chan struct{}
@@ -53,9 +53,9 @@ type Fault struct {
 	// reads at once and concludes that the mutation did not run is wrong; a test with Late finds
 	// this.
 	//
-	// The service resets the connection at once. With Status it answers with this status at once,
-	// like a gateway at its timeout. DelayBefore and Until come before Late, and end early if the
-	// caller leaves.
+	// The service resets the connection at once. With Status it answers with this status at
+	// once, like a gateway at its timeout. DelayBefore and Until come before Late, and end early
+	// if the caller leaves.
 	//
 	// When the time has come, the mutation runs, or is rejected, by the state and the tokens of
 	// that moment. Late uses the time of AnswerDelay. [Service.Wait] waits for late mutations;

@@ -54,10 +54,10 @@ type write struct {
 // WithReadLag makes reads show a write only after d, like a service that reads from replicas.
 // Until then a new record is not found and not listed, and a changed record has its old values.
 //
-// All GET routes lag that change nothing: customers, applications, offers, loans, their lists and
-// webhook subscriptions. Mutations see every write at once, and so do the GETs that change state,
-// including application-offer with force. Records that a test adds or updates are visible at
-// once, together with all pending writes to the same record and its owners.
+// All GET routes lag that change nothing: customers, applications, offers, loans, their lists
+// and webhook subscriptions. Mutations see every write at once, and so do the GETs that change
+// state, including application-offer with force. Records that a test adds or updates are visible
+// at once, together with all pending writes to the same record and its owners.
 //
 // The lag follows the service's clock: [Service.Advance] ends it.
 func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = d } }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Every service starts with two accounts. The first belongs to a partner and has a second factor.
-// The second administers webhooks and has no second factor.
+// Every service starts with two accounts. The first belongs to a partner and has a second
+// factor. The second administers webhooks and has no second factor.
 const (
 	Username           = "partner@example.com"                  // the partner's account
 	Password           = "Partner-Pass-1"                       // the partner's password
@@ -73,8 +73,8 @@ func WithTLS() Option { return func(c *config) { c.tls = true } }
 // WithHTTP2 makes [NewServer] serve https with HTTP/2.
 func WithHTTP2() Option { return func(c *config) { c.tls, c.http2 = true, true } }
 
-// WithBasePath serves the routes below a path such as "/lending". Requests outside get a 404, and
-// [Service.Outside] counts them.
+// WithBasePath serves the routes below a path such as "/lending". Requests outside get a 404,
+// and [Service.Outside] counts them.
 func WithBasePath(prefix string) Option {
 	return func(c *config) {
 		if c.basePath = strings.Trim(prefix, "/"); c.basePath != "" {

@@ -2,8 +2,8 @@ package lendingtest
 
 import "maps"
 
-// These limits keep the logs of the traffic from growing without end: see "Memory" in the package
-// documentation.
+// These limits keep the logs of the traffic from growing without end: see "Memory" in the
+// package documentation.
 const (
 	recentRows  = 10_000
 	recentBytes = 32 << 20

@@ -27,8 +27,8 @@ type Remote struct {
 	url string
 }
 
-// Dial returns the remote control at a URL, for example "http://127.0.0.1:8080/_control/" for the
-// sandbox. Dial sends no request.
+// Dial returns the remote control at a URL, for example "http://127.0.0.1:8080/_control/" for
+// the sandbox. Dial sends no request.
 func Dial(controlURL string) *Remote {
 	return &Remote{url: strings.TrimSuffix(controlURL, "/")}
 }
@@ -121,8 +121,8 @@ func (c *Remote) AddAccount(ctx context.Context, a Account) (Account, error) {
 	return a, err
 }
 
-// Update sets fields of the customer, application, loan or subscription with this identifier, and
-// posts the events of the change. The names are the names in a snapshot.
+// Update sets fields of the customer, application, loan or subscription with this identifier,
+// and posts the events of the change. The names are the names in a snapshot.
 func (c *Remote) Update(ctx context.Context, id string, set map[string]any) error {
 	fields, err := json.Marshal(set)
 	if err != nil {

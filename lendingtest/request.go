@@ -36,8 +36,8 @@ type Request struct {
 	Status int
 	// Answer is the first 8 KiB of the response.
 	Answer []byte
-	// Executed reports whether the route ran, as counted by [Service.Executed]. With [Fault].Late
-	// it becomes true after the response.
+	// Executed reports whether the route ran, as counted by [Service.Executed]. With
+	// [Fault].Late it becomes true after the response.
 	Executed bool
 	// Duration is the time to the response, by the service's clock.
 	Duration time.Duration
@@ -195,8 +195,8 @@ func (r *recorder) abort() {
 	panic(http.ErrAbortHandler)
 }
 
-// reset makes the caller see "connection reset by peer". On HTTP/2 and without sockets, where the
-// connection is not available, reset aborts instead.
+// reset makes the caller see "connection reset by peer". On HTTP/2 and without sockets, where
+// the connection is not available, reset aborts instead.
 func (r *recorder) reset() {
 	r.finish(0)
 	conn, _, err := http.NewResponseController(r).Hijack()

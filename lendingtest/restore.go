@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// Restore starts a service with the state of a snapshot. [New] panics if [Service.Restore] returns
-// an error.
+// Restore starts a service with the state of a snapshot. [New] panics if [Service.Restore]
+// returns an error.
 func Restore(snap Snapshot) Option {
 	return func(c *config) { c.restore = &snap }
 }

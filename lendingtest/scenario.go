@@ -15,7 +15,8 @@ import (
 // CONTROL.md lists them.
 type Step struct {
 	// On starts the step each time that this route has run, for example "GET
-	// /api/Application/process-application/{applicationId}". Empty starts the step once, at Play.
+	// /api/Application/process-application/{applicationId}". Empty starts the step once, at
+	// Play.
 	On string `json:"on,omitempty"`
 	// After delays the order by the service's clock: "10m", "72h".
 	After span `json:"after,omitempty"`

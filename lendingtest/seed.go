@@ -30,8 +30,8 @@ func (s *Service) addCustomer(row Customer) *Customer {
 	return &row
 }
 
-// AddApplication adds an application. If the application names no customer, AddApplication adds a
-// customer.
+// AddApplication adds an application. If the application names no customer, AddApplication adds
+// a customer.
 func (s *Service) AddApplication(a Application) Application {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,9 +66,10 @@ func (s *Service) addApplication(a Application) *Application {
 	return &a
 }
 
-// AddLoan adds a loan. The default amount is 10,000.00. If the loan names no application, AddLoan
-// adds an application. A loan without a balance is enabled and its whole amount is available;
-// [Service.UpdateLoan] can disable the loan. AddLoan panics if the amount is negative.
+// AddLoan adds a loan. The default amount is 10,000.00. If the loan names no application,
+// AddLoan adds an application. A loan without a balance is enabled and its whole amount is
+// available; [Service.UpdateLoan] can disable the loan. AddLoan panics if the amount is
+// negative.
 func (s *Service) AddLoan(l Loan) Loan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +140,8 @@ func identified[T any](s *Service, kind idKind, rows []T, id func(*T) *string) [
 // UpdateCustomer calls f to change a customer. f must not call the service.
 func (s *Service) UpdateCustomer(id string, f func(*Customer)) { update(s, &s.customers, id, f) }
 
-// UpdateApplication calls f to change an application, and posts an event if the status changes. f
-// must not call the service.
+// UpdateApplication calls f to change an application, and posts an event if the status changes.
+// f must not call the service.
 func (s *Service) UpdateApplication(id string, f func(*Application)) {
 	update(s, &s.applications, id, func(a *Application) {
 		before := a.Status

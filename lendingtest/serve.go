@@ -14,8 +14,8 @@ import (
 // controller.
 const hostLimit = 30_000_000
 
-// serveRoute takes one request through the stages of the service: arrival,
-// fault, replacement, host, sign-in, handler.
+// serveRoute takes one request through the stages of the service: arrival, fault, replacement,
+// host, sign-in, handler.
 //
 //nolint:funlen // one paragraph for each stage
 func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) {
@@ -128,8 +128,8 @@ func (s *Service) refusal(err error, r *http.Request) *answer {
 	return s.problemAnswer(*p, r.URL.Path)
 }
 
-// send writes a response, completely or cut. A cut response announces more bytes than it has, and
-// then the connection ends.
+// send writes a response, completely or cut. A cut response announces more bytes than it has,
+// and then the connection ends.
 func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 	if rt.upload && !rec.entry.oversize && !rec.entry.expects {
 		// A sender in the middle of a long body may not read an early response, so read the rest

@@ -14,8 +14,8 @@ type Server struct {
 	http *httptest.Server
 }
 
-// NewServer starts a service on a free loopback port. It needs no testing.TB. NewServer panics if
-// there is no free port, like [httptest.NewServer].
+// NewServer starts a service on a free loopback port. It needs no testing.TB. NewServer panics
+// if there is no free port, like [httptest.NewServer].
 func NewServer(opts ...Option) *Server {
 	s := New(opts...)
 	hs := httptest.NewUnstartedServer(s.Handler())

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Service is the whole lending service in memory. It opens no socket. Use it as an [http.Handler]
-// or through [Service.Transport]; [Server] is a service on a loopback port.
+// Service is the whole lending service in memory. It opens no socket. Use it as an
+// [http.Handler] or through [Service.Transport]; [Server] is a service on a loopback port.
 //
 // All methods are safe for concurrent use, also while requests are in progress.
 type Service struct {

@@ -16,10 +16,10 @@ import (
 // WithShapes makes the service answer with the fields of the real service. learnt is the JSON of
 // a shapes.Seen, which package shapes learns from real responses.
 //
-// A record of a learned route has the learned fields. The value is the service's own value if the
-// name matches and the type fits, otherwise an invented value of the right type. Fields that this
-// package has invented and no response has shown are omitted; published fields stay. Fields are
-// missing or null as often as in the real responses.
+// A record of a learned route has the learned fields. The value is the service's own value if
+// the name matches and the type fits, otherwise an invented value of the right type. Fields that
+// this package has invented and no response has shown are omitted; published fields stay. Fields
+// are missing or null as often as in the real responses.
 //
 // An invented value is the same at each read of its record. The response of a sign-in is
 // published and does not change. [New] panics if learnt is not JSON of package shapes.

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Transport returns the service as a RoundTripper without sockets. Requests to any host reach the
-// service and run in the caller's goroutine, so Transport works in testing/synctest: create the
-// service inside the bubble.
+// Transport returns the service as a RoundTripper without sockets. Requests to any host reach
+// the service and run in the caller's goroutine, so Transport works in testing/synctest: create
+// the service inside the bubble.
 //
 // A reset is an error that wraps ECONNRESET. A cut body ends with io.ErrUnexpectedEOF.
 func (s *Service) Transport() http.RoundTripper { return transport{s} }

@@ -245,8 +245,8 @@ func (s *Service) AddSubscription(sub Subscription) Subscription {
 	return sub.clone()
 }
 
-// UpdateSubscription calls f to change a subscription. A changed secret is a rotation. f must not
-// call the service.
+// UpdateSubscription calls f to change a subscription. A changed secret is a rotation. f must
+// not call the service.
 func (s *Service) UpdateSubscription(id string, f func(*Subscription)) {
 	update(s, &s.subscriptions, id, func(sub *Subscription) {
 		before := sub.Secret

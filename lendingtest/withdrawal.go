@@ -89,8 +89,8 @@ func (c *call) withdrawInvoice(loan *Loan) (any, error) {
 	}{loan.ID, stored.Amount, advanceRate, stored.Amount * 8 / 10}, nil
 }
 
-// withdrawLineOfCredit ends with the one-time password: the interface has no route to confirm the
-// withdrawal. The record is not published: any object is accepted, and an amount in it is
+// withdrawLineOfCredit ends with the one-time password: the interface has no route to confirm
+// the withdrawal. The record is not published: any object is accepted, and an amount in it is
 // checked.
 func (c *call) withdrawLineOfCredit(loan *Loan) (any, error) {
 	var req struct {

@@ -27,16 +27,16 @@
 //	GET  api/counts                                     now, and samples since the process began
 //	GET  api/health                                     200 or 503, with each part
 //
-// The state of a key is review (a person decides), doubt (settles by itself), progress, or a state
-// of package idempotency/store. The verdict is "happened" or "not_happened"; answer is the
+// The state of a key is review (a person decides), doubt (settles by itself), progress, or a
+// state of package idempotency/store. The verdict is "happened" or "not_happened"; answer is the
 // service's response, if the person knows it. An error is {"error": "…"}, with "now" for the
 // present state after a conflict (409).
 //
 // # Actions
 //
 // An action needs a person who may act ([Options].Who), the content type application/json, and a
-// request from the same origin or from outside a browser. The logger of [Options] gets a record of
-// each action: who, what and why.
+// request from the same origin or from outside a browser. The logger of [Options] gets a record
+// of each action: who, what and why.
 //
 // # Privacy
 //

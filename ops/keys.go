@@ -139,8 +139,8 @@ func (d *desk) key(r *http.Request) (*key, error) {
 // nearest is the number of keys that a 404 names.
 const nearest = 10
 
-// find returns the key called name. Without it the failure names the keys with the longest common
-// prefix.
+// find returns the key called name. Without it the failure names the keys with the longest
+// common prefix.
 func (d *desk) find(ctx context.Context, name string) (*key, error) {
 	var near keysPage
 	for prefix := name; ; prefix = shorter(prefix) {

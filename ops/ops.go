@@ -31,8 +31,8 @@ type Options struct {
 	Logger *slog.Logger // for the actions; slog.Default() if nil
 }
 
-// Handler returns the page and the JSON routes below [Options].Path. Mount the handler behind your
-// own authentication: everybody who reaches it can read keys, routes and causes.
+// Handler returns the page and the JSON routes below [Options].Path. Mount the handler behind
+// your own authentication: everybody who reaches it can read keys, routes and causes.
 func Handler(opts Options) http.Handler {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()

@@ -190,8 +190,8 @@ func (d *desk) failed(store string, err error) string {
 	return fmt.Sprintf("%s Fails since %s.", asFailure(err).Text, since.Format("2006-01-02 15:04:05"))
 }
 
-// curve returns the points of the number of open keys over the samples, in a box of 100 by 20. It
-// is empty before the second sample.
+// curve returns the points of the number of open keys over the samples, in a box of 100 by 20.
+// It is empty before the second sample.
 func (d *desk) curve() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

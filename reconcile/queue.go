@@ -54,8 +54,8 @@ func (q *queue) take(o *order) {
 	o.running, o.hinted = true, false
 }
 
-// hint makes an order due at once, unless the error of its last step demands a wait or stopped the
-// order.
+// hint makes an order due at once, unless the error of its last step demands a wait or stopped
+// the order.
 func (q *queue) hint(id string) {
 	o := q.orders[id]
 	switch {

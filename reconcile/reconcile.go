@@ -9,21 +9,21 @@
 //
 //	err = worker.Run(ctx)
 //
-// The worker is level-triggered, like a controller of Kubernetes: only the open orders count, not
-// the events. A webhook is a hint to run an order's step now. The service promises no redelivery
-// and lists no events, so the worker also makes a pass over all open orders every minute. A lost
-// event costs at most the time until the next pass.
+// The worker is level-triggered, like a controller of Kubernetes: only the open orders count,
+// not the events. A webhook is a hint to run an order's step now. The service promises no
+// redelivery and lists no events, so the worker also makes a pass over all open orders every
+// minute. A lost event costs at most the time until the next pass.
 //
 // # The step
 //
-// A step advances its order as far as possible, and returns nil if the rest waits for others, for
-// example for an underwriter. The next pass or event calls the step again, as long as the order is
-// open. The program removes a finished order from its list.
+// A step advances its order as far as possible, and returns nil if the rest waits for others,
+// for example for an underwriter. The next pass or event calls the step again, as long as the
+// order is open. The program removes a finished order from its list.
 //
 // Every mutation of a step needs an idempotency key made of the order: see
-// [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step has
-// no effect. The step runs again after every error that allows a retry, after every restart, and in
-// every replica.
+// [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step
+// has no effect. The step runs again after every error that allows a retry, after every restart,
+// and in every replica.
 //
 // # Errors
 //
@@ -41,9 +41,10 @@
 //
 // # Replicas
 //
-// Any number of workers may share the orders. The workers share only the log of idempotency keys.
-// If two workers take the same order, the second gets idempotency.ErrInProgress or ErrLocked and
-// waits as long as the error says. A pass takes the orders in random order, so this is rare.
+// Any number of workers may share the orders. The workers share only the log of idempotency
+// keys. If two workers take the same order, the second gets idempotency.ErrInProgress or
+// ErrLocked and waits as long as the error says. A pass takes the orders in random order, so
+// this is rare.
 //
 // The worker keeps nothing on disk. In memory it keeps waiting and stopped orders.
 package reconcile
@@ -91,8 +92,8 @@ type Worker struct {
 	isRun   bool
 }
 
-// New returns a worker. open lists the open orders of the program, and step advances an order. Many
-// goroutines call step at the same time, for different orders.
+// New returns a worker. open lists the open orders of the program, and step advances an order.
+// Many goroutines call step at the same time, for different orders.
 func New(open func(context.Context) ([]string, error), step func(ctx context.Context, order string) error, opts *Options) (*Worker, error) {
 	w := &Worker{open: open, step: step, wake: make(chan struct{}, 1), queue: newQueue()}
 	if opts != nil {
@@ -118,8 +119,8 @@ func setDefault[T ~int | ~int64](option *T, value T) {
 	}
 }
 
-// Hint has the worker run the steps of orders now, before the orders of a pass, for example of a new
-// order. Call Hint at any time.
+// Hint has the worker run the steps of orders now, before the orders of a pass, for example of a
+// new order. Call Hint at any time.
 func (w *Worker) Hint(orders ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +130,8 @@ func (w *Worker) Hint(orders ...string) {
 	w.tell()
 }
 
-// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. The function calls Hint
-// with the orders of an event, and never fails: a pass replaces a lost event.
+// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. The function calls
+// Hint with the orders of an event, and never fails: a pass replaces a lost event.
 func (w *Worker) OnEvent(concerns func(*webhook.Event) []string) webhook.EventFunc {
 	return func(_ context.Context, event *webhook.Event) error {
 		w.Hint(concerns(event)...)

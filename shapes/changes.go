@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Changes compares earlier responses with later responses and returns a line for each difference,
-// for example
+// Changes compares earlier responses with later responses and returns a line for each
+// difference, for example
 //
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //

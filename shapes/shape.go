@@ -90,8 +90,8 @@ func (s *Shape) forgetData() {
 // fieldName matches names of fields, but no identifiers, addresses or dates.
 var fieldName = regexp.MustCompile(`^[$@_]?[A-Za-z][A-Za-z_]{0,60}([0-9]{1,4}[A-Za-z_]{0,20})?$`)
 
-// namesAreData reports whether the names of an object are data and not fields: a name cannot be a
-// field name, or there are very many names, or all members are alike and none is in more than
+// namesAreData reports whether the names of an object are data and not fields: a name cannot be
+// a field name, or there are very many names, or all members are alike and none is in more than
 // half of the objects.
 func (s *Shape) namesAreData() bool {
 	rare := len(s.Fields) > 1

@@ -3,8 +3,8 @@
 // types and counts, and never a value.
 //
 // [Seen] learns from responses and compares two sets of responses. [Watch] follows a client in
-// production and reports each change once. With the JSON of a Seen in lendingtest.WithShapes, the
-// fake has the fields of the real service:
+// production and reports each change once. With the JSON of a Seen in lendingtest.WithShapes,
+// the fake has the fields of the real service:
 //
 //	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
 //	client, err := lending.New(address, credentials, lending.WithCallObserver(watcher.Observe))
@@ -13,8 +13,8 @@
 //
 // The names of an object can be data, for example e-mail addresses. The package treats names as
 // data if they have many digits or are no identifiers, or if all members are alike and none of
-// them is in most of the objects. It does not keep these names. A name such as "ada" looks like a
-// field, so check the result before you publish it.
+// them is in most of the objects. It does not keep these names. A name such as "ada" looks like
+// a field, so check the result before you publish it.
 package shapes
 
 import (

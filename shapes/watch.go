@@ -28,8 +28,9 @@ type Watcher struct {
 //
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //
-// A change has names and types, and never a value. The first response of a route is not a change.
-// A watcher keeps up to 200 routes with 2,000 places each, and ignores responses above 1 MiB.
+// A change has names and types, and never a value. The first response of a route is not a
+// change. A watcher keeps up to 200 routes with 2,000 places each, and ignores responses above 1
+// MiB.
 func Watch(known Seen, report func(change string)) *Watcher {
 	return &Watcher{report: report, seen: known.Merge(nil)}
 }

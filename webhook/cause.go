@@ -19,9 +19,9 @@ const (
 	readCause = 8192 // bytes of an error's text that Cause reads
 )
 
-// Cause returns the text of err for the dead letter of event: a line of at most 500 bytes, without
-// control characters. "[redacted]" replaces every string and number of 3 bytes or more from the
-// data of the event.
+// Cause returns the text of err for the dead letter of event: a line of at most 500 bytes,
+// without control characters. "[redacted]" replaces every string and number of 3 bytes or more
+// from the data of the event.
 //
 // The errors of this library show no values. The errors of your function may: a value from
 // another source, or a part of a value, stays in the cause.
@@ -47,8 +47,8 @@ func Cause(event *Event, err error) string {
 	return text
 }
 
-// withoutValues replaces values of the event's data in text, the longest first: otherwise the rest
-// of a longer value would stay.
+// withoutValues replaces values of the event's data in text, the longest first: otherwise the
+// rest of a longer value would stay.
 func withoutValues(text string, event *Event) string {
 	var found []string
 	look := func(value string) {

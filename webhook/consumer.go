@@ -99,14 +99,14 @@ func NewConsumer(
 	return &Consumer{opaque.Hide(c)}, err
 }
 
-// ServeHTTP receives a delivery: see [NewReceiver]. Until Run has the secret of the subscription,
-// the response is 500, and the service may send the event again.
+// ServeHTTP receives a delivery: see [NewReceiver]. Until Run has the secret of the
+// subscription, the response is 500, and the service may send the event again.
 func (c *Consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.state().receiver.ServeHTTP(w, r)
 }
 
-// Ready reports whether the consumer can accept events: the inbox is ready, and the secret of the
-// subscription is known.
+// Ready reports whether the consumer can accept events: the inbox is ready, and the secret of
+// the subscription is known.
 func (c *Consumer) Ready(ctx context.Context) error {
 	if _, err := c.state().secrets(nil); err != nil {
 		return err
@@ -114,13 +114,13 @@ func (c *Consumer) Ready(ctx context.Context) error {
 	return c.state().inbox.Ready(ctx)
 }
 
-// Run starts server, subscribes, handles events and sweeps until ctx ends. Then Run shuts down in
-// order: it waits for requests in progress, then for calls of the EventFunc, and returns nil. Close
-// the inbox and the client afterwards.
+// Run starts server, subscribes, handles events and sweeps until ctx ends. Then Run shuts down
+// in order: it waits for requests in progress, then for calls of the EventFunc, and returns nil.
+// Close the inbox and the client afterwards.
 //
-// If the subscription fails, Run tries again after 1 second, doubling up to 1 minute, and handles
-// events from the inbox meanwhile. Run returns an error only if server cannot listen, or if the
-// subscription is invalid: an [*lending.ArgumentError].
+// If the subscription fails, Run tries again after 1 second, doubling up to 1 minute, and
+// handles events from the inbox meanwhile. Run returns an error only if server cannot listen, or
+// if the subscription is invalid: an [*lending.ArgumentError].
 //
 // If server is nil, shut your own server down before you end ctx.
 func (c *Consumer) Run(ctx context.Context, server *http.Server) error {

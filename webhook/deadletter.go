@@ -10,22 +10,22 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// DeadLetters is the operator's side of an [Inbox]: the events set aside by [Work]. The inboxes of
-// this library implement DeadLetters, and the suite Inbox of package lendingtest/storetest tests an
-// implementation.
+// DeadLetters is the operator's side of an [Inbox]: the events set aside by [Work]. The inboxes
+// of this library implement DeadLetters, and the suite Inbox of package lendingtest/storetest
+// tests an implementation.
 //
-// Each dead letter has an ID of digits and hyphens. After Redrive or Drop the ID matches nothing: a
-// second call, perhaps of another person, does nothing.
+// Each dead letter has an ID of digits and hyphens. After Redrive or Drop the ID matches
+// nothing: a second call, perhaps of another person, does nothing.
 type DeadLetters interface {
 	// DeadLetters returns the dead letters that match filter, oldest first. A page shorter than
 	// the limit is the last.
 	DeadLetters(ctx context.Context, filter DeadLetterFilter) ([]DeadLetter, error)
-	// DeadLetterEvent returns the event itself, with its data: codes and personal data. If no dead
-	// letter has the ID, the error is [ErrNoDeadLetter]. [Parse] refuses the bytes of an event
-	// without a name.
+	// DeadLetterEvent returns the event itself, with its data: codes and personal data. If no
+	// dead letter has the ID, the error is [ErrNoDeadLetter]. [Parse] refuses the bytes of an
+	// event without a name.
 	DeadLetterEvent(ctx context.Context, id string) (*Event, error)
-	// Redrive makes dead letters due again, without their earlier tries, and returns their number.
-	// All change, or none. Pass at most [MaxDeadLetters] ids.
+	// Redrive makes dead letters due again, without their earlier tries, and returns their
+	// number. All change, or none. Pass at most [MaxDeadLetters] ids.
 	Redrive(ctx context.Context, ids ...string) (int, error)
 	// Drop removes dead letters for ever, and returns their number. All go, or none. The inbox
 	// still skips repetitions of their events. The inbox logs who, the deciding person. Pass at
@@ -80,8 +80,8 @@ func (f DeadLetterFilter) WithDefaults() DeadLetterFilter {
 	return f
 }
 
-// NewDeadLetter describes the event of entry, set aside because of cause. The inbox adds the ID and
-// the time.
+// NewDeadLetter describes the event of entry, set aside because of cause. The inbox adds the ID
+// and the time.
 func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
 	event := cmp.Or(entry.Event, new(Event))
 	return DeadLetter{
@@ -98,17 +98,17 @@ func RedriveAll(ctx context.Context, letters DeadLetters, filter DeadLetterFilte
 	return eachPage(ctx, letters, filter, letters.Redrive)
 }
 
-// DropAll drops all dead letters that match filter, in batches, and ignores its Limit. It returns
-// the number of dropped letters, also after an error. Set Before to the time of the list, so that
-// nobody drops an unseen letter.
+// DropAll drops all dead letters that match filter, in batches, and ignores its Limit. It
+// returns the number of dropped letters, also after an error. Set Before to the time of the
+// list, so that nobody drops an unseen letter.
 func DropAll(ctx context.Context, letters DeadLetters, who string, filter DeadLetterFilter) (int, error) {
 	return eachPage(ctx, letters, filter, func(ctx context.Context, ids ...string) (int, error) {
 		return letters.Drop(ctx, who, ids...)
 	})
 }
 
-// eachPage calls act for the dead letters that match filter. It ends after the original number of
-// letters, because letters that fail again join the end of the list.
+// eachPage calls act for the dead letters that match filter. It ends after the original number
+// of letters, because letters that fail again join the end of the list.
 func eachPage(
 	ctx context.Context, letters DeadLetters, filter DeadLetterFilter, act func(ctx context.Context, ids ...string) (int, error),
 ) (total int, err error) {

@@ -14,8 +14,8 @@
 //
 //	handle = webhook.Once(webhook.NewMemoryDeduper(nil), handle)
 //
-// If the work takes longer or can fail, store events in an [Inbox]. The receiver responds when the
-// event is stored, and [Work] calls handle until handle succeeds:
+// If the work takes longer or can fail, store events in an [Inbox]. The receiver responds when
+// the event is stored, and [Work] calls handle until handle succeeds:
 //
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
 //	…

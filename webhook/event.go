@@ -18,8 +18,8 @@ import (
 // Event is the envelope of a delivery, and the data of the event. Its Record is the whole
 // envelope, with unpublished fields.
 //
-// Data can hold one-time codes and personal data. fmt and slog do not print Data, except for slog's
-// JSON handler if the event is in a list or a struct: see [lending.Record.LogValue].
+// Data can hold one-time codes and personal data. fmt and slog do not print Data, except for
+// slog's JSON handler if the event is in a list or a struct: see [lending.Record.LogValue].
 type Event struct {
 	lending.Record
 	ID      uuid.UUID         `json:"id"` // shared by several events: see [Event.Key]; zero if missing or unreadable
@@ -34,9 +34,9 @@ const byteOrderMark = "\xEF\xBB\xBF"
 
 // Parse parses the body of a delivery. Call [lending.Verify] first. Do not change body afterwards.
 //
-// The body must be a JSON object with an event name. Field names match in any case. An unreadable
-// id or time is zero, because the event matters more. Parse accepts a byte order mark and times
-// without a zone. The error quotes nothing of the body.
+// The body must be a JSON object with an event name. Field names match in any case. An
+// unreadable id or time is zero, because the event matters more. Parse accepts a byte order mark
+// and times without a zone. The error quotes nothing of the body.
 func Parse(body []byte) (*Event, error) {
 	text, marked := bytes.CutPrefix(body, []byte(byteOrderMark))
 	e := &Event{Record: lending.NewRecord(text), marked: marked}
@@ -98,8 +98,8 @@ func (e *Event) Body() []byte {
 	return body
 }
 
-// Clone returns a copy of the event without shared memory. Body, Key and Data stay the same, byte
-// for byte.
+// Clone returns a copy of the event without shared memory. Body, Key and Data stay the same,
+// byte for byte.
 func (e *Event) Clone() *Event {
 	clone := *e
 	body, data := bytes.Clone(e.Record.Raw()), e.Data.Raw()
@@ -114,9 +114,9 @@ func (e *Event) Clone() *Event {
 	return &clone
 }
 
-// Key returns the SHA-256 of the body in hexadecimal. Two deliveries with the same key are the same
-// delivery, repeated by a proxy or an attacker. If the service itself sends an event again, time
-// and key differ: then use an identifier in Data, see [OnceBy].
+// Key returns the SHA-256 of the body in hexadecimal. Two deliveries with the same key are the
+// same delivery, repeated by a proxy or an attacker. If the service itself sends an event again,
+// time and key differ: then use an identifier in Data, see [OnceBy].
 func (e *Event) Key() string {
 	sum := sha256.Sum256(e.Body())
 	return hex.EncodeToString(sum[:])

@@ -7,16 +7,16 @@ import (
 
 // Inbox stores accepted events until a worker has handled them: see the package documentation.
 //
-// contrib/bolt stores events in a file of a single process, contrib/redis and contrib/postgres for
-// several processes, and [NewMemoryInbox] in memory, for tests. The suite of package
+// contrib/bolt stores events in a file of a single process, contrib/redis and contrib/postgres
+// for several processes, and [NewMemoryInbox] in memory, for tests. The suite of package
 // lendingtest/storetest tests an inbox of your own.
 //
-// Done, Retry and DeadLetter may be called twice for an entry, or after its claim has expired. Done
-// removes the event in each case. Retry and DeadLetter change nothing if the event is gone or
-// another worker has claimed it.
+// Done, Retry and DeadLetter may be called twice for an entry, or after its claim has expired.
+// Done removes the event in each case. Retry and DeadLetter change nothing if the event is gone
+// or another worker has claimed it.
 type Inbox interface {
-	// Put is an [EventFunc]. After Put has returned nil, the event survives the end of the process.
-	// Put returns [ErrDuplicate] if the inbox has seen the event's key.
+	// Put is an [EventFunc]. After Put has returned nil, the event survives the end of the
+	// process. Put returns [ErrDuplicate] if the inbox has seen the event's key.
 	Put(ctx context.Context, event *Event) error
 	// Take waits until an event is due and claims it. If ctx ends first, Take fails.
 	Take(ctx context.Context) (*InboxEntry, error)
@@ -31,8 +31,8 @@ type Inbox interface {
 	Counts(ctx context.Context) (InboxCounts, error)
 	// Ages returns how late the inbox is, and reads few events.
 	Ages(ctx context.Context) (InboxAges, error)
-	// Ready reports whether the inbox can work, with a short read, for a readiness probe. The error
-	// has the reason and the next step.
+	// Ready reports whether the inbox can work, with a short read, for a readiness probe. The
+	// error has the reason and the next step.
 	Ready(ctx context.Context) error
 }
 

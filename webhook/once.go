@@ -35,8 +35,8 @@ func accepted(err error) bool {
 // contrib/postgres. To write a deduper of your own, run the tests of package
 // lendingtest/storetest on it.
 type Deduper interface {
-	// Claim claims a free key. The error is [ErrDuplicate] if the key is done, and
-	// [ErrClaimed] if it is claimed. If ctx has ended, Claim fails.
+	// Claim claims a free key. The error is [ErrDuplicate] if the key is done, and [ErrClaimed]
+	// if it is claimed. If ctx has ended, Claim fails.
 	Claim(ctx context.Context, key string) (Claim, error)
 }
 
@@ -76,9 +76,9 @@ func (o *DeduperOptions) WithDefaults() DeduperOptions {
 // The service itself sends an event again with another time in it. [OnceBy] recognises that.
 func Once(d Deduper, handle EventFunc) EventFunc { return OnceBy(d, (*Event).Key, handle) }
 
-// OnceBy is [Once] with a key of your choice: the event's name and an identifier in its data. The
-// key recognises an event that the service sends again after a failure. If key returns "", handle
-// is called each time. Use both together:
+// OnceBy is [Once] with a key of your choice: the event's name and an identifier in its data.
+// The key recognises an event that the service sends again after a failure. If key returns "",
+// handle is called each time. Use both together:
 //
 //	handle = webhook.Once(deduper, webhook.OnceBy(deduper, byWithdrawal, handle))
 //

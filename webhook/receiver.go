@@ -55,8 +55,7 @@ func SignedWith(secrets ...lending.Secret) SecretsFunc {
 	return func(*http.Request) ([]lending.Secret, error) { return secrets, nil }
 }
 
-// SignatureHeader is the header of a delivery that carries its signature: see
-// [lending.Verify].
+// SignatureHeader is the header of a delivery that carries its signature: see [lending.Verify].
 const SignatureHeader = "abp-webhook-signature"
 
 // ReceiverOptions change a receiver. Zero fields mean the defaults.
@@ -68,14 +67,14 @@ type ReceiverOptions struct {
 	// without these, set the ReadTimeout of the [http.Server].
 	ReadTimeout time.Duration
 
-	// Timeout is the deadline of the function's context; 30 s, half of the service's own timeout.
-	// The context has the values of the request's context, and does not end when the service
-	// closes the connection.
+	// Timeout is the deadline of the function's context; 30 s, half of the service's own
+	// timeout. The context has the values of the request's context, and does not end when the
+	// service closes the connection.
 	Timeout time.Duration
 
-	// MaxAge refuses events created longer ago, equally far in the future, or at an unknown time.
-	// It limits the time in which an attacker can repeat a delivery. A [Deduper] with at least
-	// this memory prevents repetitions. The default accepts any age.
+	// MaxAge refuses events created longer ago, equally far in the future, or at an unknown
+	// time. It limits the time in which an attacker can repeat a delivery. A [Deduper] with at
+	// least this memory prevents repetitions. The default accepts any age.
 	MaxAge time.Duration
 
 	// Observe is called after each request, for logs and metrics. Its panics are dropped.
@@ -91,8 +90,8 @@ type Delivery struct {
 	Bytes    int    // read of the body
 	Duration time.Duration
 
-	// Err is the reason of a refusal, or the error of the function, unchanged: also [ErrDuplicate]
-	// and [ErrNotRecorded], although the event was accepted.
+	// Err is the reason of a refusal, or the error of the function, unchanged: also
+	// [ErrDuplicate] and [ErrNotRecorded], although the event was accepted.
 	Err error
 }
 
@@ -172,7 +171,8 @@ func refuse(status int, reason string) *refusal {
 func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	// The deadline holds for refused requests too: the server reads the rest of their bodies. At
-	// the end of a body the server removes it. An error means that w has no deadline: see ReadTimeout.
+	// the end of a body the server removes it. An error means that w has no deadline: see
+	// ReadTimeout.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.ReadTimeout))
 	d := Delivery{Status: http.StatusNoContent}
 	if refused := h.receive(w, r, &d); refused != nil {

@@ -33,17 +33,19 @@ type Result struct {
 // Work takes events from inbox and calls handle for each. If handle returns an error or panics,
 // Work calls handle again after a pause, up to MaxTries times. Then the event is a dead letter.
 //
-// Work returns when ctx has ended and the calls in progress have returned. The end of ctx does not
-// cancel these calls. No panic or [runtime.Goexit] in handle or inbox ends Work.
+// Work returns when ctx has ended and the calls in progress have returned. The end of ctx does
+// not cancel these calls. No panic or [runtime.Goexit] in handle or inbox ends Work.
 //
 // Work handles each event at least once. Make handle safe to repeat: if the process ends after
-// handle has succeeded and before the inbox knows, Work handles the event again. If claims expire,
-// the inbox gives the event to another worker after its claim. The context of handle ends before.
+// handle has succeeded and before the inbox knows, Work handles the event again. If claims
+// expire, the inbox gives the event to another worker after its claim. The context of handle
+// ends before.
 //
-// If the process ends during a try, the try does not count towards MaxTries, because another event
-// may be the cause. After two such tries the inboxes of this library give out the event alone,
-// behind the due events. If the process ends again, the event's Crashes grow. After MaxTries
-// Crashes the event is a dead letter. A try without an end of the process resets both counts.
+// If the process ends during a try, the try does not count towards MaxTries, because another
+// event may be the cause. After two such tries the inboxes of this library give out the event
+// alone, behind the due events. If the process ends again, the event's Crashes grow. After
+// MaxTries Crashes the event is a dead letter. A try without an end of the process resets both
+// counts.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -140,9 +142,9 @@ func (w *worker) endOf(entry *InboxEntry, r Result) func(context.Context) error 
 }
 
 // record calls end until end succeeds, because otherwise a handled event would be handled again.
-// After the claim has expired, record gives up: another worker may have the event. If claims do not
-// expire, nobody else can take the event. Then the worker moves on after Timeout, while record
-// continues in the background.
+// After the claim has expired, record gives up: another worker may have the event. If claims do
+// not expire, nobody else can take the event. Then the worker moves on after Timeout, while
+// record continues in the background.
 func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context.Context) error) {
 	until, ends := entry.Until, !entry.Until.IsZero()
 	if !ends {

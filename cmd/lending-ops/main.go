@@ -1,5 +1,5 @@
-// Command lending-ops shows and decides, from a terminal, what package ops serves: mutations that
-// need a person, webhooks set aside, and the session.
+// Command lending-ops shows and decides, from a terminal, what package ops serves: mutations
+// that need a person, webhooks set aside, and the session.
 //
 //	go run github.com/lendingapi/lending-go/cmd/lending-ops -url https://backend.example/ops/ review
 //

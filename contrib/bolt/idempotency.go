@@ -26,10 +26,11 @@ type IdempotencyStoreOptions struct {
 // them. After kill -9 or the loss of power, an entry is as the last successful Save has left it,
 // or as a Save without a response has.
 //
-// The age of an entry is the time since the last Save. While the file is open, the store measures
-// the time, and changes of the machine's clock do not matter. Between two processes, the age
-// follows the machine's clock. A clock that is set back makes no entry older. A clock that is set
-// ahead between two processes does: let NTP set the clock before your program starts.
+// The age of an entry is the time since the last Save. While the file is open, the store
+// measures the time, and changes of the machine's clock do not matter. Between two processes,
+// the age follows the machine's clock. A clock that is set back makes no entry older. A clock
+// that is set ahead between two processes does: let NTP set the clock before your program
+// starts.
 type IdempotencyStore struct {
 	file  opaque.Value[*file]
 	clock opaque.Value[clock]

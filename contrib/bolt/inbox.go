@@ -1,5 +1,5 @@
-// Package lendingbolt keeps accepted webhooks and mutations with an idempotency key in files, for
-// a single process: [Inbox] is a [webhook.Inbox], and [IdempotencyStore] is a [store.Store].
+// Package lendingbolt keeps accepted webhooks and mutations with an idempotency key in files,
+// for a single process: [Inbox] is a [webhook.Inbox], and [IdempotencyStore] is a [store.Store].
 //
 // The data survive kill -9, and also the loss of power if the disk keeps synced data. On a full
 // disk, the stores accept nothing new and lose nothing. contrib/README.md compares the stores of
@@ -25,8 +25,8 @@ import (
 
 // InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
-	// Keep is how long the inbox recognizes and drops an exact redelivery of an event; 72 h. Each
-	// event takes about 80 bytes of memory.
+	// Keep is how long the inbox recognizes and drops an exact redelivery of an event; 72 h.
+	// Each event takes about 80 bytes of memory.
 	Keep   time.Duration
 	Wait   time.Duration // how long OpenInbox waits for another process to close the file; 5 s
 	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
@@ -84,8 +84,8 @@ func stateOf(b []byte) state {
 // another process has the file open, or if the file is damaged. To check the file, OpenInbox
 // reads all of it, which takes about 0.1 s for 100,000 events.
 //
-// If the last process died, the events it was handling are due at once. After a second such death
-// the event runs alone, after all events that are due at that time: see [webhook.Work].
+// If the last process died, the events it was handling are due at once. After a second such
+// death the event runs alone, after all events that are due at that time: see [webhook.Work].
 func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if opts != nil {

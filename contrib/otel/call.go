@@ -105,8 +105,8 @@ func callErrorType(c lending.Call) string {
 	return known
 }
 
-// idempotencyKind returns the reason for which the log did not send a mutation, or could not save
-// its result. The result is empty if the error comes from a read before the mutation.
+// idempotencyKind returns the reason for which the log did not send a mutation, or could not
+// save its result. The result is empty if the error comes from a read before the mutation.
 func idempotencyKind(err *idempotency.Error) string {
 	switch {
 	case errors.Is(err, idempotency.ErrInProgress):

@@ -27,9 +27,10 @@
 //
 // Every attempt has a span of kind client: a child of the span of its call. A read with retries
 // has several. The name is the method and the route, for example "GET
-// /api/Loan/get-loan/{loanId}". The span begins before the search for a connection and ends after
-// the last byte of the response. It contains neither a sign-in nor the wait between two attempts.
-// Span and attributes follow version 1.43.0 of the semantic conventions for HTTP clients:
+// /api/Loan/get-loan/{loanId}". The span begins before the search for a connection and ends
+// after the last byte of the response. It contains neither a sign-in nor the wait between two
+// attempts. Span and attributes follow version 1.43.0 of the semantic conventions for HTTP
+// clients:
 //
 //	http.request.method        GET
 //	url.template               /api/Loan/get-loan/{loanId}
@@ -122,7 +123,8 @@
 // The observers are functions. Call them from a function of your own to leave attempts out or to
 // count more: see the examples. Several [lending.WithCallObserver], [lending.WithObserver] and
 // [lending.WithLogger] work together. The logger gets the same context, so a handler that adds
-// trace IDs finds the span of the call. Views of the metric SDK drop attributes or change bounds.
+// trace IDs finds the span of the call. Views of the metric SDK drop attributes or change
+// bounds.
 //
 // All calls that wait for a token share a sign-in. The spans of a sign-in therefore have no
 // parent and begin traces of their own. The spans of attempts are recorded after the attempt, so

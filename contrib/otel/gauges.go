@@ -29,8 +29,8 @@ const (
 )
 
 // Gauges registers the gauges that the package documentation lists. The meter provider reads the
-// sources at each collection, without a call to the service. If a source fails or does not answer
-// within Timeout, lending.ready is 0 and its other gauges have no value.
+// sources at each collection, without a call to the service. If a source fails or does not
+// answer within Timeout, lending.ready is 0 and its other gauges have no value.
 //
 // Unregister the returned registration before you close the stores.
 func Gauges(sources Sources, opts ...Option) (metric.Registration, error) {

@@ -74,8 +74,8 @@ func serverOf(baseURL string) []attribute.KeyValue {
 	return server
 }
 
-// Observer returns a function for [lending.WithObserver] that records a span and a measurement of
-// every attempt. Without options, Observer uses the global providers of package otel, even if
+// Observer returns a function for [lending.WithObserver] that records a span and a measurement
+// of every attempt. Without options, Observer uses the global providers of package otel, even if
 // they are set later. The function is safe for concurrent use.
 //
 // With [CallObserver], the spans are children of the span of their call.
@@ -157,8 +157,8 @@ func description(a lending.Attempt) string {
 	return a.Err.Error() // the text quotes no value
 }
 
-// errorType returns error.type, which is empty for success. After a status other than success the
-// body does not matter.
+// errorType returns error.type, which is empty for success. After a status other than success
+// the body does not matter.
 func errorType(a lending.Attempt) string {
 	switch {
 	case refused(a.StatusCode):

@@ -50,8 +50,8 @@ func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) 
 	}
 }
 
-// once calls do and reports whether a later try can succeed: after an error of the connection, or
-// after a temporary error of the server.
+// once calls do and reports whether a later try can succeed: after an error of the connection,
+// or after a temporary error of the server.
 func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (again bool, err error) {
 	conn, err := d.pool().Acquire(ctx)
 	if err != nil {

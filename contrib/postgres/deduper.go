@@ -12,8 +12,8 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper is a [webhook.Deduper] in a table, for several processes. Each Claim deletes up to four
-// expired keys.
+// Deduper is a [webhook.Deduper] in a table, for several processes. Each Claim deletes up to
+// four expired keys.
 //
 // While PostgreSQL cannot be reached, no key can be claimed, and the receiver answers with a
 // failure.

@@ -39,9 +39,9 @@ type IdempotencyStoreOptions struct {
 	Namespace string
 }
 
-// NewIdempotencyStore returns a store. Stores with different names are independent. Responses are
-// stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to encrypt
-// them.
+// NewIdempotencyStore returns a store. Stores with different names are independent. Responses
+// are stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to
+// encrypt them.
 func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencyStoreOptions) (*IdempotencyStore, error) {
 	var o IdempotencyStoreOptions
 	if options != nil {
@@ -117,8 +117,8 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	})
 }
 
-// Deleted entries leave the outbox too. Otherwise their mutations would look as if no process had
-// begun with them.
+// Deleted entries leave the outbox too. Otherwise their mutations would look as if no process
+// had begun with them.
 const replaceEntries = `
 WITH wanted AS (
 	SELECT * FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bigint[]), pg_catalog.unnest($4::text[]),

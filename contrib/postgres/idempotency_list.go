@@ -77,8 +77,8 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entri
 	return entries, err
 }
 
-// afterPrefix returns the first text, in the order of bytes, after all texts with the prefix. The
-// result is "" if there is no such text.
+// afterPrefix returns the first text, in the order of bytes, after all texts with the prefix.
+// The result is "" if there is no such text.
 func afterPrefix(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)

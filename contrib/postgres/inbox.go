@@ -19,12 +19,13 @@ import (
 // InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
 	Tables
-	// Lease is the longest time for handling an event. Afterwards another worker takes the event,
-	// because the first process may be dead. The context of the function ends a little earlier.
+	// Lease is the longest time for handling an event. Afterwards another worker takes the
+	// event, because the first process may be dead. The context of the function ends a little
+	// earlier.
 	Lease time.Duration // 5 min
 	Keep  time.Duration // how long an exact redelivery of an event is recognized and dropped; 72 h
-	// Poll is the interval at which the inbox looks for events that other processes have put. The
-	// inbox takes this process's own events, retries and expired claims when they are due.
+	// Poll is the interval at which the inbox looks for events that other processes have put.
+	// The inbox takes this process's own events, retries and expired claims when they are due.
 	Poll time.Duration // 1 s
 	// Notify notifies the processes that use [Inbox.Listen] of new events. Several events in a
 	// short time share a notification.
@@ -41,9 +42,9 @@ type InboxOptions struct {
 // contrib/README.md has a table of the settings. The table holds the events in plain text,
 // including codes and personal data.
 //
-// The inbox works with [webhook.Work] like any other. In addition, [Inbox.PutTx] puts an event in
-// a transaction of the caller, and [Inbox.WorkTx] gives the function the transaction that removes
-// the event.
+// The inbox works with [webhook.Work] like any other. In addition, [Inbox.PutTx] puts an event
+// in a transaction of the caller, and [Inbox.WorkTx] gives the function the transaction that
+// removes the event.
 //
 // # Processes
 //
@@ -133,8 +134,8 @@ INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
 )
 
 // Put implements [webhook.Inbox]. Put returns after the commit. If the connection breaks during
-// the commit, Put tries again, and returns [webhook.ErrDuplicate] if the first try was committed.
-// The event is in the inbox in both cases.
+// the commit, Put tries again, and returns [webhook.ErrDuplicate] if the first try was
+// committed. The event is in the inbox in both cases.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	arguments, err := b.eventArguments(event)
 	if err != nil {

@@ -215,9 +215,9 @@ DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
 	return err
 }
 
-// outlook returns the time until the inbox should ask again: until the next event is due that was
-// not due when the request began, including the end of another process's claim. Other workers
-// take the events that were due.
+// outlook returns the time until the inbox should ask again: until the next event is due that
+// was not due when the request began, including the end of another process's claim. Other
+// workers take the events that were due.
 func (s *source) outlook(ctx context.Context, began time.Time) (next time.Duration, err error) {
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
 		var microseconds *int64 // nil if there is none

@@ -33,8 +33,8 @@ func (b *Inbox) channel() string {
 // connection Listen connects again within 10 s.
 //
 // LISTEN does not work through a pooler in transaction mode. Listen detects this within 5 s with
-// a notification to itself. The inbox then asks every Poll as usual, and Listen tries again after
-// up to 10 s.
+// a notification to itself. The inbox then asks every Poll as usual, and Listen tries again
+// after up to 10 s.
 func (b *Inbox) Listen(ctx context.Context, config *pgx.ConnConfig) {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 10*time.Second) {
 		_ = safely.Call[lending.PanicError](func() error {

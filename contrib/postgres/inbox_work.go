@@ -28,16 +28,16 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 //
 // # Errors
 //
-// If handle fails or panics, WorkTx rolls back and counts a try. After a serialization failure, a
-// deadlock or a broken connection, WorkTx calls handle again within the same try, up to four
+// If handle fails or panics, WorkTx rolls back and counts a try. After a serialization failure,
+// a deadlock or a broken connection, WorkTx calls handle again within the same try, up to four
 // times. The same happens if handle leaves rows open, or if its own shorter deadline closes the
 // connection.
 //
 // If the connection breaks during the COMMIT, WorkTx reads from the server whether the
-// transaction was committed. If so, the event is done, otherwise handle runs again. If the server
-// does not answer before the end of the claim, the [webhook.Result] says that the outcome is
-// unknown; the effect still happens exactly once. Such a server can hold a worker for up to nine
-// tenths of Lease.
+// transaction was committed. If so, the event is done, otherwise handle runs again. If the
+// server does not answer before the end of the claim, the [webhook.Result] says that the outcome
+// is unknown; the effect still happens exactly once. Such a server can hold a worker for up to
+// nine tenths of Lease.
 //
 // An event that ends the process becomes a dead letter in the end, because WorkTx commits each
 // claim before it calls handle.
@@ -47,9 +47,9 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // Concurrency is at most MaxConns of the pool less two, and at least 1. With a pool of 4, the
 // default of pgx on a small machine, WorkTx handles two events at a time.
 //
-// handle must not end the transaction. handle may change settings: after each transaction, WorkTx
-// resets the session and calls AfterConnect of the pool again. For a schema or a role of the
-// event, use SET LOCAL, which ends with the transaction.
+// handle must not end the transaction. handle may change settings: after each transaction,
+// WorkTx resets the session and calls AfterConnect of the pool again. For a schema or a role of
+// the event, use SET LOCAL, which ends with the transaction.
 //
 // While handle runs, its open transaction delays vacuum, and an
 // idle_in_transaction_session_timeout may end it.

@@ -21,10 +21,10 @@ type Migration struct {
 	SQL     string // statements with the names of [Tables]
 }
 
-// Migrations returns the steps of [Migrate] in their order, for a migration tool of your own. Use
-// either that tool or Migrate: Migrate knows only its own steps. The schema must exist, and no
-// table of migrations is created. A released step does not change; a new version of this package
-// only appends steps.
+// Migrations returns the steps of [Migrate] in their order, for a migration tool of your own.
+// Use either that tool or Migrate: Migrate knows only its own steps. The schema must exist, and
+// no table of migrations is created. A released step does not change; a new version of this
+// package only appends steps.
 func Migrations(tables *Tables) ([]Migration, error) {
 	p, err := tables.place()
 	if err != nil {
@@ -102,8 +102,8 @@ func (p place) version(ctx context.Context, pool *pgxpool.Pool) (version int, er
 	return version, err
 }
 
-// begin creates the schema and the table of migrations. CREATE SCHEMA IF NOT EXISTS would require
-// the right to create schemas even if the schema exists.
+// begin creates the schema and the table of migrations. CREATE SCHEMA IF NOT EXISTS would
+// require the right to create schemas even if the schema exists.
 func (p place) begin(ctx context.Context, tx pgx.Tx) error {
 	if p.schema != "" {
 		var there bool

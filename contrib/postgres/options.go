@@ -14,11 +14,11 @@ import (
 // Tables sets the schema and the names of the tables. Use the same value for [Migrate] and for
 // all stores. A nil pointer and zero fields mean the defaults.
 type Tables struct {
-	// Schema is the schema of the tables. The default is the first schema of the search path. Set
-	// the search path for the role or the database, not for a session.
+	// Schema is the schema of the tables. The default is the first schema of the search path.
+	// Set the search path for the role or the database, not for a session.
 	Schema string
-	// Prefix begins the name of each table; "lending_". A prefix has at most 32 lower-case letters,
-	// digits and underscores, and does not begin with a digit.
+	// Prefix begins the name of each table; "lending_". A prefix has at most 32 lower-case
+	// letters, digits and underscores, and does not begin with a digit.
 	Prefix string
 }
 

@@ -64,9 +64,9 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 	})
 }
 
-// The statement takes the time from the server's clock, once for all columns and after the row is
-// locked, so neither the clocks of the replicas nor the wait for the lock matter. Fences start at
-// the time in microseconds, so they rise even if the row is lost. A lease ends at most
+// The statement takes the time from the server's clock, once for all columns and after the row
+// is locked, so neither the clocks of the replicas nor the wait for the lock matter. Fences
+// start at the time in microseconds, so they rise even if the row is lost. A lease ends at most
 // lease_lasts from now, even if the clock was ahead when the lease was given.
 const acquireLease = `
 INSERT INTO {token} AS kept (name, owner, lease, lease_ends, lease_lasts)

@@ -30,8 +30,8 @@ import (
 //
 // A failover to a replica can lose the last entries under every setting, because Redis answers
 // before the replica has them. WAIT and min-replicas-to-write make such a loss rarer but do not
-// prevent it, so the store does not call WAIT. If a mutation must not happen twice even then, use
-// a Redis without failover, or another store.
+// prevent it, so the store does not call WAIT. If a mutation must not happen twice even then,
+// use a Redis without failover, or another store.
 //
 // # Clocks
 //
@@ -50,14 +50,14 @@ var _ store.Store = (*IdempotencyStore)(nil)
 // IdempotencyStoreOptions change an [IdempotencyStore]. A nil pointer and zero fields mean the
 // defaults.
 type IdempotencyStoreOptions struct {
-	// MayLoseEntries accepts a Redis that loses or evicts entries, for example in tests. A mutation
-	// whose entry is lost is sent again.
+	// MayLoseEntries accepts a Redis that loses or evicts entries, for example in tests. A
+	// mutation whose entry is lost is sent again.
 	MayLoseEntries bool
 }
 
-// NewIdempotencyStore returns a store. Stores with different names are independent. Responses are
-// stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to encrypt
-// them.
+// NewIdempotencyStore returns a store. Stores with different names are independent. Responses
+// are stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to
+// encrypt them.
 //
 // Create the client with ContextTimeoutEnabled. Calls then return when their context ends, even
 // if Redis hangs: see [NewTokenStore].
@@ -113,8 +113,8 @@ func (s *IdempotencyStore) clock() string           { return s.name + "clock" }
 // Times are microseconds with 16 digits, which Lua numbers represent exactly. Revisions are text
 // in Lua, because large ones would be rounded.
 
-// clock counts the time by the clock of the server, and stands still when that clock is set back.
-// The hash holds the count and the server's time of the last Save.
+// clock counts the time by the clock of the server, and stands still when that clock is set
+// back. The hash holds the count and the server's time of the last Save.
 const clock = `
 local time, noted = redis.call('TIME'), redis.call('HMGET', CLOCK, 'count', 'server')
 local server = time[1] * 1000000 + time[2]

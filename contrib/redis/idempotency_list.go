@@ -75,8 +75,8 @@ end
 if rest then reply[2], reply[3] = text(rest.at), rest.key end
 return reply`)
 
-// List implements [store.Store]. Each script reads a part of the entries, because a script blocks
-// Redis.
+// List implements [store.Store]. Each script reads a part of the entries, because a script
+// blocks Redis.
 func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (page []store.Entry, err error) {
 	after, key, err := filter.After.At()
 	if err != nil {
@@ -118,8 +118,8 @@ func isFirst(page []store.Entry) string {
 	return ""
 }
 
-// listedEntry returns an entry, without data if the entry cannot be read. The position is that of
-// the index, which is later than the entry's time after a Save that failed midway.
+// listedEntry returns an entry, without data if the entry cannot be read. The position is that
+// of the index, which is later than the entry's time after a Save that failed midway.
 func listedEntry(listed any, now string) store.Entry {
 	fields, _ := listed.([]any)
 	key, _ := fields[0].(string)

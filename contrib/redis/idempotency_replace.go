@@ -11,7 +11,8 @@ import (
 
 // replaceEntries replaces or deletes entries, with six arguments for each entry. The token
 // recognizes entries that an earlier try with a lost response has replaced. A full Redis refuses
-// a script only before its first write, so the script begins with the removal of a missing field.
+// a script only before its first write, so the script begins with the removal of a missing
+// field.
 //
 //nolint:dupword // the ends of blocks
 var replaceEntries = clocked("KEYS[3]", `

@@ -16,8 +16,9 @@ import (
 
 // InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
-	// Lease is the longest time for handling an event. Afterwards another worker takes the event,
-	// because the first process may be dead. The context of the function ends a little earlier.
+	// Lease is the longest time for handling an event. Afterwards another worker takes the
+	// event, because the first process may be dead. The context of the function ends a little
+	// earlier.
 	Lease time.Duration // 5 min
 	Keep  time.Duration // how long an exact redelivery of an event is recognized and dropped; 72 h
 	// Logger logs who drops dead letters. Nil logs nothing.
@@ -25,8 +26,8 @@ type InboxOptions struct {
 }
 
 // Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver. Use Redis 6.2 or later;
-// Redis may be a cluster. The inbox is a stream with a consumer group, a sorted set of the events
-// to try again, and a stream of the dead letters.
+// Redis may be a cluster. The inbox is a stream with a consumer group, a sorted set of the
+// events to try again, and a stream of the dead letters.
 //
 // To survive kill -9 and the loss of power, Redis needs "appendonly yes" and "appendfsync
 // always". The memory policy must be "noeviction": a full Redis then accepts no new event, but

@@ -23,8 +23,8 @@ type source struct{ *Inbox }
 
 type give = func(claimer.Claim[*webhook.InboxEntry])
 
-// Claim implements [claimer.Source]. Claim takes due retries and expired claims if it is time for
-// them, otherwise new events. If the first fail, Claim still takes new events.
+// Claim implements [claimer.Source]. Claim takes due retries and expired claims if it is time
+// for them, otherwise new events. If the first fail, Claim still takes new events.
 func (s source) Claim(ctx context.Context, ask claimer.Ask, give give) (claimer.Outlook, error) {
 	seen, err := s.look(ctx, ask, give)
 	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") { // Redis has lost its data
@@ -124,8 +124,8 @@ func (s source) tend(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	return claimer.Outlook{More: true, Next: 1}, nil // there may be more
 }
 
-// read claims up to n new events. It waits for the first event for at most block, unless block is
-// negative.
+// read claims up to n new events. It waits for the first event for at most block, unless block
+// is negative.
 func (s source) read(ctx context.Context, n int64, block time.Duration, give give) (claimed int, err error) {
 	start := time.Now()
 	streams, err := s.client().XReadGroup(ctx, &redis.XReadGroupArgs{
@@ -143,10 +143,10 @@ func (s source) read(ctx context.Context, n int64, block time.Duration, give giv
 	return claimed, err
 }
 
-// hand gives an entry to a worker. count is the number of claims since the last try or since Put.
-// The ID of a claim contains the count, so that an earlier worker, which may only be slow, cannot
-// end the claim. An entry without a valid event becomes a dead letter, because it would fail each
-// time.
+// hand gives an entry to a worker. count is the number of claims since the last try or since
+// Put. The ID of a claim contains the count, so that an earlier worker, which may only be slow,
+// cannot end the claim. An entry without a valid event becomes a dead letter, because it would
+// fail each time.
 func (s source) hand(ctx context.Context, message redis.XMessage, count int64, start time.Time, give give) {
 	entry, err := entryOf(message)
 	entry.Crashes = int(max(0, count-1-claimer.AloneAfter))
@@ -164,8 +164,8 @@ func (s source) hand(ctx context.Context, message redis.XMessage, count int64, s
 var giveBack = redis.NewScript(claimOf + `
 return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], 0, ARGV[2], 'IDLE', ARGV[4], 'RETRYCOUNT', ARGV[3] - 1, 'JUSTID')`)
 
-// GiveBack implements [claimer.Source]. The claim ends and does not count. If GiveBack fails, the
-// claim expires.
+// GiveBack implements [claimer.Source]. The claim ends and does not count. If GiveBack fails,
+// the claim expires.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(s.options.Lease))
 }

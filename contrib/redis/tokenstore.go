@@ -14,8 +14,9 @@ import (
 // replicas use the same token. A lease lets a single replica at a time sign in or refresh the
 // token.
 //
-// While Redis cannot be reached, the replicas use the token they have. Redis needs no persistence
-// for tokens, and may be a cluster: every step is a script on a single key. Use Redis 5 or later.
+// While Redis cannot be reached, the replicas use the token they have. Redis needs no
+// persistence for tokens, and may be a cluster: every step is a script on a single key. Use
+// Redis 5 or later.
 type TokenStore struct {
 	client opaque.Value[redis.UniversalClient]
 	key    string
@@ -27,10 +28,10 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // service. The token is stored in plain text: wrap the store in [lending.NewEncryptedTokenStore]
 // to encrypt it.
 //
-// Create the client with ContextTimeoutEnabled. A session allows each step a few seconds, or less
-// for a short-lived token, and then continues. Without the option, go-redis observes the context
-// only between its attempts, and [lending.Client.Close] waits until go-redis gives up. With the
-// defaults of go-redis, a Redis that hangs costs:
+// Create the client with ContextTimeoutEnabled. A session allows each step a few seconds, or
+// less for a short-lived token, and then continues. Without the option, go-redis observes the
+// context only between its attempts, and [lending.Client.Close] waits until go-redis gives up.
+// With the defaults of go-redis, a Redis that hangs costs:
 //
 //   - 5 seconds (ReadTimeout) for each of 4 attempts (MaxRetries) to send a command
 //   - 5 seconds (DialTimeout) for each of 5 dials (DialerRetries) in an attempt without a

@@ -1,10 +1,10 @@
-// Package lendingriver connects package lending with River, a job queue in PostgreSQL: [JobError]
-// tells River whether to retry, delay or cancel a job whose mutation failed.
+// Package lendingriver connects package lending with River, a job queue in PostgreSQL:
+// [JobError] tells River whether to retry, delay or cancel a job whose mutation failed.
 //
 // # An order and its job
 //
-// One transaction inserts a row of your own and the job that carries the order out. The job names
-// the order and holds nothing else.
+// One transaction inserts a row of your own and the job that carries the order out. The job
+// names the order and holds nothing else.
 //
 //	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 //		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
@@ -16,18 +16,18 @@
 //	})
 //
 // Each attempt of the job starts at the top of the same function, in any process. Every mutation
-// in the function has an idempotency key. The client does not send a finished mutation again; the
-// call returns the first response. All processes share the idempotency log, for example the log
-// of contrib/postgres in the same database.
+// in the function has an idempotency key. The client does not send a finished mutation again;
+// the call returns the first response. All processes share the idempotency log, for example the
+// log of contrib/postgres in the same database.
 //
 //	func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
 //		return lendingriver.JobError(w.onboard(ctx, job))
 //	}
 //
 // Build the keys from the order, for example "order-42/confirm", and never from the job: after a
-// job was discarded or deleted, another job may follow for the same order. For the same reason, a
-// request holds no value that changes between attempts, such as time.Now(). A mutation without a
-// key is sent in each attempt.
+// job was discarded or deleted, another job may follow for the same order. For the same reason,
+// a request holds no value that changes between attempts, such as time.Now(). A mutation without
+// a key is sent in each attempt.
 //
 // # Timeouts
 //

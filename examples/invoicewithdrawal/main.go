@@ -1,6 +1,6 @@
-// Invoicewithdrawal draws money from an invoice loan: calculation, withdrawal, one-time password,
-// confirmation. The connection breaks at the worst moment: the service has moved the money but
-// its response is lost. The program checks the loan instead of confirming again.
+// Invoicewithdrawal draws money from an invoice loan: calculation, withdrawal, one-time
+// password, confirmation. The connection breaks at the worst moment: the service has moved the
+// money but its response is lost. The program checks the loan instead of confirming again.
 //
 // The program needs only Go, because it contains the service.
 package main

@@ -1,5 +1,5 @@
-// Paging reads the thousand transactions of a loan and never holds more than two pages in memory.
-// It reads all transactions, then only the latest, and then continues after an error.
+// Paging reads the thousand transactions of a loan and never holds more than two pages in
+// memory. It reads all transactions, then only the latest, and then continues after an error.
 //
 // The program needs only Go, because it contains the service:
 //

@@ -1,6 +1,6 @@
 // Quickstart does everything for a loan: sign-in with a two-factor code, customer, application,
-// bank data, offer, approval, documents, signature, loan and withdrawal with an OTP. Meanwhile it
-// receives webhooks.
+// bank data, offer, approval, documents, signature, loan and withdrawal with an OTP. Meanwhile
+// it receives webhooks.
 //
 // The program needs only Go, because it contains the service. With -base-url it calls a real
 // service and ends with the offer:
@@ -137,8 +137,8 @@ type prompt struct {
 	lines chan string // closed at the end of the input
 }
 
-// newPrompt reads in a goroutine, which ends with in or with the program. Go cannot cancel a read
-// from a terminal.
+// newPrompt reads in a goroutine, which ends with in or with the program. Go cannot cancel a
+// read from a terminal.
 func newPrompt(in io.Reader, out io.Writer) *prompt {
 	p := &prompt{out, make(chan string)}
 	go func() {

@@ -116,8 +116,8 @@ func (s settings) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// admit lets a web page of another origin read the answer. A browser asks for that
-// ahead of the request itself; admit answers this question and then returns true.
+// admit lets a web page of another origin read the answer. A browser asks for that ahead of the
+// request itself; admit answers this question and then returns true.
 func admit(w http.ResponseWriter, r *http.Request) (answered bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))

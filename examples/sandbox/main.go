@@ -4,11 +4,11 @@
 //
 //	go run ./examples/sandbox
 //
-// The API is below /api, as in the interface. The page at / shows the requests, the "sent" codes,
-// the customers with their applications and loans, and the webhook deliveries as they happen, the
-// newest fifty of each. Each request has a curl line and a Go call that repeat it, with variables
-// instead of secrets. The program prints every request, and every mutation that is executed after
-// its caller has gone.
+// The API is below /api, as in the interface. The page at / shows the requests, the "sent"
+// codes, the customers with their applications and loans, and the webhook deliveries as they
+// happen, the newest fifty of each. Each request has a curl line and a Go call that repeat it,
+// with variables instead of secrets. The program prints every request, and every mutation that
+// is executed after its caller has gone.
 //
 // The sandbox listens on this machine only, unless -public is given. A public sandbox answers to
 // addresses and to the names of -name and -host, and prints a token for its page.
@@ -19,8 +19,8 @@
 // so clear the identifiers in the client's stores, above all in its idempotency log.
 //
 // With -ops the sandbox also shows, at /ops/, the operator's page (package ops) of a small
-// backend with lost responses and dead letters. With -tls the sandbox serves https and writes its
-// certificate to the file.
+// backend with lost responses and dead letters. With -tls the sandbox serves https and writes
+// its certificate to the file.
 package main
 
 import (
@@ -279,8 +279,8 @@ func serve(ctx context.Context, listener net.Listener, service *lendingtest.Serv
 	return nil
 }
 
-// callable returns an address that clients can use and that the certificate can name, also if the
-// sandbox listens on all addresses.
+// callable returns an address that clients can use and that the certificate can name, also if
+// the sandbox listens on all addresses.
 func callable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))

@@ -18,8 +18,9 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// backend is a demonstration: a partner's backend that has lost responses and set webhooks aside.
-// Its client calls the sandbox's own service, so the page of the sandbox shows each request.
+// backend is a demonstration: a partner's backend that has lost responses and set webhooks
+// aside. Its client calls the sandbox's own service, so the page of the sandbox shows each
+// request.
 type backend struct {
 	service *lendingtest.Service
 	client  *lending.Client

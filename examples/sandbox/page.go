@@ -75,8 +75,8 @@ type rule struct {
 	Errors            []struct{ Field, Message, Code string }
 }
 
-// A customer has applications, and an application has loans. Count is the number of all; the page
-// shows only those among the newest.
+// A customer has applications, and an application has loans. Count is the number of all; the
+// page shows only those among the newest.
 type (
 	customer struct {
 		lendingtest.Customer

@@ -145,8 +145,8 @@ func hideValues(v any) any {
 	return v
 }
 
-// callsText has the client's call for each route. Braces contain values of the path or the query,
-// brackets contain options.
+// callsText has the client's call for each route. Braces contain values of the path or the
+// query, brackets contain options.
 //
 //go:embed calls.txt
 var callsText string
@@ -168,8 +168,8 @@ var kinds = map[string]string{
 
 var slot = regexp.MustCompile(`\{(\w+)\}|\[(\w+)\]`)
 
-// goCall returns a call of package lending to repeat a request, or "": the method of the
-// route, or Client.Do if the request has a record or options.
+// goCall returns a call of package lending to repeat a request, or "": the method of the route,
+// or Client.Do if the request has a record or options.
 func goCall(r lendingtest.Request) string {
 	call := methodCall(r)
 	if strings.Contains(call, "/* … */") {

@@ -13,8 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// kept is the content of the file of -state: the records, tokens and codes, and the change of the
-// clock.
+// kept is the content of the file of -state: the records, tokens and codes, and the change of
+// the clock.
 type kept struct {
 	Ahead    string               `json:"ahead"` // of this machine's clock, such as "1h0m0s"
 	Snapshot lendingtest.Snapshot `json:"snapshot"`
@@ -68,8 +68,8 @@ func restore(service *lendingtest.Service, file string) error {
 	return nil
 }
 
-// save replaces the whole file, so a kill leaves the previous or the new state. The file contains
-// passwords and tokens, so only its owner can read it.
+// save replaces the whole file, so a kill leaves the previous or the new state. The file
+// contains passwords and tokens, so only its owner can read it.
 func save(service *lendingtest.Service, file string) error {
 	snapshot := service.Snapshot()
 	content, err := json.Marshal(kept{Ahead: time.Until(snapshot.Time).String(), Snapshot: snapshot})

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// certify makes a certificate for the names of the sandbox and writes it to a file, which clients
-// must trust. The key never leaves this process, so no other program can use this trust. After a
-// restart there is another certificate.
+// certify makes a certificate for the names of the sandbox and writes it to a file, which
+// clients must trust. The key never leaves this process, so no other program can use this trust.
+// After a restart there is another certificate.
 func certify(file string, names []string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Webhookreceiver subscribes to the service's events and receives good, repeated and forged
 // deliveries.
 //
-// The program needs only Go, because it contains the service. With -listen it is a receiver for a
-// real service, behind an https proxy:
+// The program needs only Go, because it contains the service. With -listen it is a receiver for
+// a real service, behind an https proxy:
 //
 //	LENDING_WEBHOOK_SECRET=… go run ./examples/webhookreceiver -listen 127.0.0.1:8080
 package main

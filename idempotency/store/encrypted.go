@@ -13,18 +13,18 @@ import (
 	"github.com/lendingapi/lending-go/internal/sealed"
 )
 
-// NewEncrypted returns a store that keeps its entries in inner, with encrypted data (AES-256-GCM)
-// and hashed locks. key must be 32 random bytes. The idempotency keys, the states and the ages stay
-// readable.
+// NewEncrypted returns a store that keeps its entries in inner, with encrypted data
+// (AES-256-GCM) and hashed locks. key must be 32 random bytes. The idempotency keys, the states
+// and the ages stay readable.
 //
-// An entry that was written with an unknown encryption key, or copied from another idempotency key,
-// is an [ErrCorrupt]: the mutation is not sent.
+// An entry that was written with an unknown encryption key, or copied from another idempotency
+// key, is an [ErrCorrupt]: the mutation is not sent.
 //
-// To rotate the encryption key, put the new key in front of the older keys. The store encrypts with
-// the first key and decrypts with all keys. The last key also hashes the locks and must stay the
-// last: processes with different last keys do not see each other's locks. During the deployment,
-// processes without the new key get [ErrCorrupt] for the entries of the others. To prevent that,
-// first deploy the keys old, new, old.
+// To rotate the encryption key, put the new key in front of the older keys. The store encrypts
+// with the first key and decrypts with all keys. The last key also hashes the locks and must
+// stay the last: processes with different last keys do not see each other's locks. During the
+// deployment, processes without the new key get [ErrCorrupt] for the entries of the others. To
+// prevent that, first deploy the keys old, new, old.
 func NewEncrypted(inner Store, key []byte, older ...[]byte) (Store, error) {
 	if inner == nil {
 		return nil, redact.Text("lending/idempotency: NewEncrypted: the store must not be nil")

@@ -12,8 +12,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// NewMemory returns a store in the memory of one process, which loses everything when the process
-// ends. Use the store for tests.
+// NewMemory returns a store in the memory of one process, which loses everything when the
+// process ends. Use the store for tests.
 func NewMemory() Store {
 	m := &memory{entries: map[string]savedEntry{}, locks: map[string]string{}, saves: map[State]*saves{}}
 	return memoryStore{opaque.Hide(m)}
@@ -36,8 +36,8 @@ type savedEntry struct {
 	number uint64 // the number of the Save
 }
 
-// saves are the keys that were saved in a state, in the order of the saves. The keys of entries that
-// were saved again stay until they are the majority.
+// saves are the keys that were saved in a state, in the order of the saves. The keys of entries
+// that were saved again stay until they are the majority.
 type saves struct {
 	all  []numberedKey
 	live int
@@ -161,8 +161,8 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 	return page, nil
 }
 
-// inOrder returns the entries of these states whose last save has a number above after, in the order
-// of the saves.
+// inOrder returns the entries of these states whose last save has a number above after, in the
+// order of the saves.
 func (m *memory) inOrder(states []State, after uint64) iter.Seq[numberedKey] {
 	var rest [][]numberedKey
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {

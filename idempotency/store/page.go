@@ -11,8 +11,8 @@ import (
 // [PositionAt]. For other code a position is an opaque text; the text contains the key.
 type Position string
 
-// PositionAt returns the position of an entry with this key and time of its save. The store chooses
-// the unit of the time, or uses a counter.
+// PositionAt returns the position of an entry with this key and time of its save. The store
+// chooses the unit of the time, or uses a counter.
 func PositionAt(at uint64, key string) Position {
 	return Position(strconv.FormatUint(at, 16) + "-" + key)
 }

@@ -36,8 +36,9 @@ type Entry struct {
 	Lock     string // at most one entry has a lock, in any state; "" for no lock
 	Data     []byte // opaque to the store; contains responses, which can hold personal data
 
-	// Age is the time since the last save, by the clock of the store. Load and List set Age. Position
-	// is the place of the entry in the order of [Store.List], which sets Position. Save ignores both.
+	// Age is the time since the last save, by the clock of the store. Load and List set Age.
+	// Position is the place of the entry in the order of [Store.List], which sets Position. Save
+	// ignores both.
 	Age      time.Duration
 	Position Position
 }
@@ -60,11 +61,11 @@ type Filter struct {
 // single entry can be larger.
 const PageBytes = 4 << 20
 
-// Store keeps the entries of a log, for one or many processes. The suite IdempotencyStore of package
-// lendingtest/storetest tests a store against this contract.
+// Store keeps the entries of a log, for one or many processes. The suite IdempotencyStore of
+// package lendingtest/storetest tests a store against this contract.
 //
-// The log calls the methods from several goroutines, and expects them to return when their context
-// ends. After any other error than the named ones, the operation may have had its
+// The log calls the methods from several goroutines, and expects them to return when their
+// context ends. After any other error than the named ones, the operation may have had its
 // effect. A saved entry must survive the end of the process, and should survive the loss of the
 // machine: if an entry is lost, the mutation is sent twice.
 type Store interface {
@@ -72,27 +73,27 @@ type Store interface {
 	Load(ctx context.Context, key string) (*Entry, error)
 
 	// Save stores entry with the next revision if the revision of the stored entry is equal. The
-	// revision of a missing entry is 0. Save fails with [ErrConflict] if the revisions differ, and
-	// with a [*LockedError] if another key has the lock. A Save with one of these errors changes
-	// nothing.
+	// revision of a missing entry is 0. Save fails with [ErrConflict] if the revisions differ,
+	// and with a [*LockedError] if another key has the lock. A Save with one of these errors
+	// changes nothing.
 	Save(ctx context.Context, entry Entry) error
 
-	// Replace stores each entry with the next revision, or deletes the entry if its state is "". It
-	// returns the number of replaced entries. Replace skips entries whose stored revision differs. It
-	// takes no locks: Lock is the present lock of the entry, or "" to give up the lock. After an error
-	// some entries can be replaced.
+	// Replace stores each entry with the next revision, or deletes the entry if its state is "".
+	// It returns the number of replaced entries. Replace skips entries whose stored revision
+	// differs. It takes no locks: Lock is the present lock of the entry, or "" to give up the
+	// lock. After an error some entries can be replaced.
 	Replace(ctx context.Context, entries []Entry) (int, error)
 
-	// List returns a page of the entries that filter selects, the oldest save first. A page can be
-	// shorter than the limit, because its data is at most [PageBytes]. Only an empty page is the end:
-	// see [All].
+	// List returns a page of the entries that filter selects, the oldest save first. A page can
+	// be shorter than the limit, because its data is at most [PageBytes]. Only an empty page is
+	// the end: see [All].
 	//
-	// Successive pages contain each entry once. An entry that is saved between two pages moves to the
-	// end: it can appear twice but is never missed. New entries may be missing. An unreadable entry has
-	// no Data. A malformed position is an [ErrPosition].
+	// Successive pages contain each entry once. An entry that is saved between two pages moves
+	// to the end: it can appear twice but is never missed. New entries may be missing. An
+	// unreadable entry has no Data. A malformed position is an [ErrPosition].
 	//
-	// The cost of a page depends on the number of returned entries, if the prefix selects few entries
-	// or most entries.
+	// The cost of a page depends on the number of returned entries, if the prefix selects few
+	// entries or most entries.
 	List(ctx context.Context, filter Filter) ([]Entry, error)
 }
 

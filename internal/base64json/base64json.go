@@ -1,5 +1,5 @@
-// Package base64json turns a stream of bytes into a JSON string of their base64 encoding, without
-// holding the whole of either.
+// Package base64json turns a stream of bytes into a JSON string of their base64 encoding,
+// without holding the whole of either.
 package base64json
 
 import (

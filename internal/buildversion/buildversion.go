@@ -14,8 +14,8 @@ func Of(module string) string {
 	return Devel
 }
 
-// In returns the version of a module in the program that info describes: the version of
-// its replacement if it has one.
+// In returns the version of a module in the program that info describes: the version of its
+// replacement if it has one.
 func In(info *debug.BuildInfo, module string) string {
 	for _, m := range append(info.Deps, &info.Main) {
 		if m.Path != module {

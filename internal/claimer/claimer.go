@@ -1,6 +1,6 @@
-// Package claimer shares the claims of an inbox among the workers of a process. While a worker waits,
-// a goroutine claims events for all workers, with few requests. An event that may have ended its
-// process runs alone.
+// Package claimer shares the claims of an inbox among the workers of a process. While a worker
+// waits, a goroutine claims events for all workers, with few requests. An event that may have
+// ended its process runs alone.
 package claimer
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// AloneAfter is the number of unfinished tries after which an event runs alone: each may have ended its
-// process.
+// AloneAfter is the number of unfinished tries after which an event runs alone: each may have
+// ended its process.
 const AloneAfter = 2
 
 const (
@@ -26,8 +26,8 @@ const (
 
 // Source claims events of type E in a store.
 type Source[E any] interface {
-	// Claim claims due events, at most ask.N, and calls give with each. Claim stops at the first event
-	// that must run alone, unless ask.Alone is set and the event is the first.
+	// Claim claims due events, at most ask.N, and calls give with each. Claim stops at the first
+	// event that must run alone, unless ask.Alone is set and the event is the first.
 	Claim(ctx context.Context, ask Ask, give func(Claim[E])) (Outlook, error)
 	// GiveBack undoes a claim: nobody waits for the event.
 	GiveBack(ctx context.Context, entry E)
@@ -128,8 +128,8 @@ func (c *Claimer[E]) Take(ctx context.Context, relaxed bool) (entry E, err error
 	return got.Entry, got.Err
 }
 
-// Ended notes the end of an event, unless err means that the store does not know about the end. It
-// returns err.
+// Ended notes the end of an event, unless err means that the store does not know about the end.
+// It returns err.
 func (c *Claimer[E]) Ended(id string, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +183,8 @@ func (c *Claimer[E]) join(w *waiter[E]) (first bool) {
 	return first
 }
 
-// leave reports whether w was still waiting. It waits a moment for requests whose events nobody wants,
-// so that these are given back before the caller closes the store.
+// leave reports whether w was still waiting. It waits a moment for requests whose events nobody
+// wants, so that these are given back before the caller closes the store.
 func (c *Claimer[E]) leave(w *waiter[E]) (waited bool) {
 	c.mu.Lock()
 	at := slices.Index(c.waiting, w)

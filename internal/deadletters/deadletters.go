@@ -31,8 +31,8 @@ func CheckDrop(who string, ids []string) error {
 	return CheckRedrive(ids)
 }
 
-// LogDrop logs the events dropped by who. It ignores a panic of the logger, because the events are
-// gone already.
+// LogDrop logs the events dropped by who. It ignores a panic of the logger, because the events
+// are gone already.
 func LogDrop(ctx context.Context, logger *slog.Logger, who string, keys []string) {
 	if logger == nil || len(keys) == 0 {
 		return

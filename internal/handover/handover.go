@@ -12,10 +12,10 @@ import (
 // Grace is how long take and giveBack of [Take] may go on after the caller has left.
 const Grace = 10 * time.Second
 
-// Take calls take and returns its result. If ctx ends first, Take returns the error of ctx at once.
-// take is not interrupted then, since nobody would know whether a request under way was executed:
-// when take has returned, Take calls giveBack. Both functions have contexts of their own. A panic of
-// take is returned as a [lending.PanicError].
+// Take calls take and returns its result. If ctx ends first, Take returns the error of ctx at
+// once. take is not interrupted then, since nobody would know whether a request under way was
+// executed: when take has returned, Take calls giveBack. Both functions have contexts of their
+// own. A panic of take is returned as a [lending.PanicError].
 func Take(ctx context.Context, take, giveBack func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

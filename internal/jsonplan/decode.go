@@ -15,8 +15,8 @@ import (
 )
 
 // Unmarshal decodes data, valid JSON, into the variable behind the pointer v, which has the type
-// of the plan. The result is as from [json.Unmarshal]: the same value, or the same error and
-// the same part of the value. Unmarshal returns nil if data fits.
+// of the plan. The result is as from [json.Unmarshal]: the same value, or the same error and the
+// same part of the value. Unmarshal returns nil if data fits.
 func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
 	into, start := reflect.ValueOf(v).Elem(), jsonsplit.Space(data, 0)
 	if p.kind != foreign && p.kind != awkward && into.IsZero() && p.fits(data, start) { // encoding/json merges data with a value that is not zero
@@ -36,8 +36,8 @@ func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
 	return nil
 }
 
-// fits reports whether data fits, apart from methods that must not run twice. A plan without such
-// methods decides while decoding.
+// fits reports whether data fits, apart from methods that must not run twice. A plan without
+// such methods decides while decoding.
 func (p *Plan) fits(data []byte, start int) bool {
 	if !p.calls {
 		return true
@@ -47,9 +47,9 @@ func (p *Plan) fits(data []byte, start int) bool {
 	return ok
 }
 
-// decoder fills zero values, or nothing in a dry run. Its methods take the start i of a value and
-// return its end, and whether the value was decoded. If not, encoding/json decodes everything
-// again and returns its error.
+// decoder fills zero values, or nothing in a dry run. Its methods take the start i of a value
+// and return its end, and whether the value was decoded. If not, encoding/json decodes
+// everything again and returns its error.
 type decoder struct {
 	data    []byte
 	dry     bool
@@ -140,8 +140,8 @@ func (f *failing) UnmarshalJSON(data []byte) error {
 	return errors.New("lending: a method that fails")
 }
 
-// members fills the fields of a struct. If a field occurs twice, encoding/json merges its values,
-// so the decoder leaves the struct to encoding/json.
+// members fills the fields of a struct. If a field occurs twice, encoding/json merges its
+// values, so the decoder leaves the struct to encoding/json.
 func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	if d.data[i] != '{' {
 		return i, false
@@ -228,8 +228,8 @@ func (d *decoder) text(i int, raw []byte, p *Plan, v reflect.Value) (ok bool) {
 	return true
 }
 
-// chunk is the largest allocation shared by the strings of a value. A string keeps its whole chunk
-// in memory, so a chunk is no larger than the strings of earlier values.
+// chunk is the largest allocation shared by the strings of a value. A string keeps its whole
+// chunk in memory, so a chunk is no larger than the strings of earlier values.
 const chunk = 1 << 10
 
 // keep returns a copy of b, a part of the data.

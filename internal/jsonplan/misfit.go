@@ -24,8 +24,8 @@ const maxSteps = 32
 
 // misfit finds the first value of data that does not fit the type of the plan, in a single pass
 // and without methods that must not run twice. failed is the place of a failed method, or
-// negative. If only a method can have failed, the misfit is the smallest value around all
-// values decoded by such methods.
+// negative. If only a method can have failed, the misfit is the smallest value around all values
+// decoded by such methods.
 func (p *Plan) misfit(data []byte, failed int, err error) *Misfit {
 	f := finder{maker: p.maker, data: data, failed: failed, fields: map[reflect.Type][]reflect.StructField{}}
 	start := jsonsplit.Space(data, 0)
@@ -155,8 +155,8 @@ func (f *finder) method(i int, t reflect.Type) (end int, ok bool) {
 	return jsonsplit.End(f.data, i), true
 }
 
-// refuses reports whether encoding/json refuses a value with the first byte c without calling the
-// method of t.
+// refuses reports whether encoding/json refuses a value with the first byte c without calling
+// the method of t.
 func (m *maker) refuses(c byte, t reflect.Type) bool {
 	newer, isJSON, _ := methods(t)
 	return !newer && !isJSON && c != '"' && c != 'n'

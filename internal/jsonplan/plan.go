@@ -1,8 +1,8 @@
 // Package jsonplan decodes JSON as encoding/json does, and several times as fast into plain
 // structs: a plan maps members to fields once for each type. The package leaves everything else
 // to encoding/json, also texts that do not fit, so values and errors are as in the installed
-// version of Go. A fuzz test compares. In addition, a [Misfit] names the place where a text
-// does not fit.
+// version of Go. A fuzz test compares. In addition, a [Misfit] names the place where a text does
+// not fit.
 //
 // A method of a caller's type runs as often as in encoding/json, even if the text does not fit.
 package jsonplan

@@ -64,8 +64,7 @@ func (r *Records) keeper(t reflect.Type) int {
 }
 
 // Swallower returns a type in v, or in the type of v, with an embedded record. The promoted
-// UnmarshalJSON of the record would fill no other field. Swallower returns nil if there is
-// none.
+// UnmarshalJSON of the record would fill no other field. Swallower returns nil if there is none.
 func (t *Target) Swallower(v reflect.Value) reflect.Type {
 	if t.swallower == nil && t.dynamic && !v.IsZero() {
 		return t.records.swallowerIn(v, map[uintptr]bool{})

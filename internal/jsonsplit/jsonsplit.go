@@ -13,8 +13,8 @@ import (
 // Span is a part of a text: text[From:To].
 type Span struct{ From, To int }
 
-// Elements yields the place of each element of the array in text, and nothing for another kind of
-// value.
+// Elements yields the place of each element of the array in text, and nothing for another kind
+// of value.
 func Elements(text []byte) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		i := Space(text, 0)

@@ -13,8 +13,8 @@ func Valid(text []byte) bool {
 }
 
 // ValidMembers is [Valid] and [Members] in a single pass over any text: it calls member for each
-// member of the object in text, and reports whether text is a valid object. If not, discard
-// the members.
+// member of the object in text, and reports whether text is a valid object. If not, discard the
+// members.
 func ValidMembers(text []byte, member func(name []byte, value Span)) bool {
 	i := Space(text, 0)
 	if i >= len(text) || text[i] != '{' {

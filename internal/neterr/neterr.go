@@ -98,8 +98,8 @@ func NeverLeft(err error) bool {
 		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
 }
 
-// IsPermanent reports whether another attempt would fail too: the certificate is invalid, or
-// the service does not speak TLS.
+// IsPermanent reports whether another attempt would fail too: the certificate is invalid, or the
+// service does not speak TLS.
 func IsPermanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &certificate) || IsPlaintext(err)

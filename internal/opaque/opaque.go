@@ -2,8 +2,8 @@
 package opaque
 
 // Value returns a hidden value. fmt, slog and reflect.DeepEqual walk unexported fields of
-// structs, without the locks of live state, and through a pointer, but never call a function.
-// A nil Value holds nothing: do not call a nil Value.
+// structs, without the locks of live state, and through a pointer, but never call a function. A
+// nil Value holds nothing: do not call a nil Value.
 type Value[T any] func() T
 
 // Hide returns a Value with v.

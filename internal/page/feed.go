@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Rest is the shortest time between two events, so that an open page costs less than the requests of
-// a busy service.
+// Rest is the shortest time between two events, so that an open page costs less than the
+// requests of a busy service.
 const Rest = 250 * time.Millisecond
 
-// Feed sends the changing sections of a page to every open page. All open pages with the same key
-// share a rendering, so 200 pages cost no more than a single page.
+// Feed sends the changing sections of a page to every open page. All open pages with the same
+// key share a rendering, so 200 pages cost no more than a single page.
 type Feed struct {
 	// Render returns the changing sections by the id of their element, as HTML.
 	Render func(key string) (map[string]template.HTML, error)
@@ -37,8 +37,8 @@ type frame struct {
 	sections map[string]string
 }
 
-// Stream sends the sections as server-sent events: first all sections, then changed sections. A slow
-// browser skips intermediate states and delays nobody.
+// Stream sends the sections as server-sent events: first all sections, then changed sections. A
+// slow browser skips intermediate states and delays nobody.
 func (p *Feed) Stream(w http.ResponseWriter, r *http.Request, key string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -68,8 +68,8 @@ func (p *Feed) pause(r *http.Request, d time.Duration, sooner <-chan struct{}) b
 	return true
 }
 
-// frame returns the present sections. It renders at most once per Rest for any number of pages, and
-// returns a frame rendered for another page if possible.
+// frame returns the present sections. It renders at most once per Rest for any number of pages,
+// and returns a frame rendered for another page if possible.
 func (p *Feed) frame(r *http.Request, key string) (frame, error) {
 	asked := time.Now()
 	for {

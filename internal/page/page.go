@@ -1,5 +1,5 @@
-// Package page has the shared parts of this project's pages for people: the style, the script that
-// follows a page and sends its forms, the headers, and the feed of server-sent events.
+// Package page has the shared parts of this project's pages for people: the style, the script
+// that follows a page and sends its forms, the headers, and the feed of server-sent events.
 package page
 
 import (
@@ -14,8 +14,8 @@ var files embed.FS
 // data-control of the html element.
 func Assets() http.Handler { return http.FileServerFS(files) }
 
-// Secure writes the headers of a page with scripts and styles of its own origin only, outside any
-// frame.
+// Secure writes the headers of a page with scripts and styles of its own origin only, outside
+// any frame.
 func Secure(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

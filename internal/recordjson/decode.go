@@ -72,8 +72,8 @@ func (d *decoder) value(i int, v reflect.Value) (end int, m *Misshape) {
 	return jsonsplit.End(d.text, i), m
 }
 
-// scalar fills v from raw, which is not null. It returns the wanted kind if raw does not fit, else
-// "".
+// scalar fills v from raw, which is not null. It returns the wanted kind if raw does not fit,
+// else "".
 func (d *decoder) scalar(raw []byte, v reflect.Value) (want string) {
 	ok := true
 	switch into := v.Addr().Interface().(type) {

@@ -39,9 +39,8 @@ func (e *Error) Error() string { return e.Path + ": " + e.Message }
 // also of records in maps and slices. encoding/json would write a placeholder for a secret and
 // nothing for Extra.
 //
-// No value can end the process: a cycle, endless nesting and a panic of a method are an
-// [Error]. A value in several places is written several times, as in encoding/json, up to
-// MaxSize.
+// No value can end the process: a cycle, endless nesting and a panic of a method are an [Error].
+// A value in several places is written several times, as in encoding/json, up to MaxSize.
 func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, false) }
 
 // WithoutSecrets returns the JSON of v with "[redacted]" for each secret.

@@ -11,9 +11,9 @@ import (
 
 const notUTF8 = "must be valid UTF-8"
 
-// flawOf finds a part of v that encoding/json would change: a secret (it writes a placeholder), a
-// request record (it leaves out Extra), and invalid UTF-8. flawOf also finds nesting deep enough
-// to exhaust the stack of encoding/json.
+// flawOf finds a part of v that encoding/json would change: a secret (it writes a placeholder),
+// a request record (it leaves out Extra), and invalid UTF-8. flawOf also finds nesting deep
+// enough to exhaust the stack of encoding/json.
 //
 // flawOf visits everything once and does not recurse, because v may contain itself.
 func (t *Types) flawOf(v reflect.Value) string {

@@ -1,5 +1,5 @@
-// Package recordjson writes and reads the records of a service as JSON: fields by their json tags,
-// secrets revealed, and received records with all their members.
+// Package recordjson writes and reads the records of a service as JSON: fields by their json
+// tags, secrets revealed, and received records with all their members.
 package recordjson
 
 import (

@@ -17,8 +17,7 @@ func (t Text) Error() string { return string(t) }
 
 func (Text) safe() {}
 
-// textOf returns the outermost safe text in the tree of err, without the prefix of its
-// package.
+// textOf returns the outermost safe text in the tree of err, without the prefix of its package.
 func textOf(err error) (text string, ok bool) {
 	if _, safe := err.(interface{ safe() }); safe {
 		return withoutPrefix(err.Error()), true

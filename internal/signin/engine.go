@@ -35,8 +35,8 @@ type Config struct {
 	Now    func() time.Time                       // nil for time.Now
 }
 
-// Tuner is a store that changes the configuration, for tests with repeatable runs.
-// Code outside this module cannot implement it.
+// Tuner is a store that changes the configuration, for tests with repeatable runs. Code outside
+// this module cannot implement it.
 type Tuner interface {
 	// Tune changes the configuration.
 	Tune(config *Config)

@@ -89,8 +89,8 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 }
 
 // lead takes the lease, does the work and shares the token. If this process or another has a
-// token other than old by now, lead returns the token without work. It fails with
-// [ErrLeaseHeld] while another process does the work.
+// token other than old by now, lead returns the token without work. It fails with [ErrLeaseHeld]
+// while another process does the work.
 func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, forced bool, do work) (*liveToken,
 	error,
 ) {

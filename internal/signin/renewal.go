@@ -30,8 +30,8 @@ type liveToken struct {
 // renewTimeout bounds an attempt to refresh.
 const renewTimeout = 30 * time.Second
 
-// Margin is the time before its expiry when a token with this life is no longer used, because
-// it could expire on the way.
+// Margin is the time before its expiry when a token with this life is no longer used, because it
+// could expire on the way.
 func Margin(life time.Duration) time.Duration { return min(10*time.Second, life/10) }
 
 // newToken returns the token of an issue under the lease with this fence.
@@ -94,8 +94,8 @@ func (t *liveToken) postponed(wait time.Duration, now time.Time) *liveToken {
 	return &later
 }
 
-// untilRenewal is the sleep of a Keepalive, which reads the clocks every minute, and every second
-// without a token.
+// untilRenewal is the sleep of a Keepalive, which reads the clocks every minute, and every
+// second without a token.
 func (t *liveToken) untilRenewal(now time.Time) time.Duration {
 	switch {
 	case !t.usable(now):

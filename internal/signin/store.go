@@ -103,8 +103,8 @@ func storeLimit(ctx context.Context) time.Duration {
 	return storeTimeout
 }
 
-// storeStep takes a step of the store, which may hang, and waits at most limit. Close waits for a
-// step that continues afterwards.
+// storeStep takes a step of the store, which may hang, and waits at most limit. Close waits for
+// a step that continues afterwards.
 func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do func(context.Context) (T, error)) (T,
 	error,
 ) {
@@ -175,8 +175,8 @@ func (e *Engine) save(ctx context.Context, fence int64, s storedToken) error {
 	return err
 }
 
-// replace puts s in the place of token if the store still has token. A newer token, even saved in
-// between, stays because of its higher fence.
+// replace puts s in the place of token if the store still has token. A newer token, even saved
+// in between, stays because of its higher fence.
 func (e *Engine) replace(ctx context.Context, token string, s storedToken) error {
 	old, fence, err := e.load(ctx)
 	if err == nil && old.Token == token {

@@ -10,8 +10,8 @@ import (
 )
 
 // New returns a transport with a limit on every stage and on connections. Idle connections live
-// for a few seconds, far less than at a load balancer: a burst of reads shares a connection,
-// and few requests meet a closing connection.
+// for a few seconds, far less than at a load balancer: a burst of reads shares a connection, and
+// few requests meet a closing connection.
 func New(maxConns int) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
@@ -32,10 +32,10 @@ func New(maxConns int) *http.Transport {
 }
 
 // OnceEach returns a transport like another, with a new connection for each request. A late or
-// second response of the service then cannot answer the next mutation, or the next check,
-// whose "not found" would resend a mutation. Looking for bytes on a kept connection before its
-// next use is not enough: bytes may still be on their way. A mutation also never meets a
-// closing connection.
+// second response of the service then cannot answer the next mutation, or the next check, whose
+// "not found" would resend a mutation. Looking for bytes on a kept connection before its next
+// use is not enough: bytes may still be on their way. A mutation also never meets a closing
+// connection.
 //
 // The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
 func OnceEach(like *http.Transport) *http.Transport {

@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// Confirms reports whether answer, valid JSON, confirms a transaction, and returns the name of
-// a contradicting member. held reports the identifiers of the request: a repeated identifier
+// Confirms reports whether answer, valid JSON, confirms a transaction, and returns the name of a
+// contradicting member. held reports the identifiers of the request: a repeated identifier
 // proves nothing. The judgement is strict: a wrong yes hides a refusal, and a wrong no only
 // costs another read.
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper tests the contract of a [webhook.Deduper]. The place function makes an empty place, for
-// example a table, and returns a function that opens a deduper with the given options there. The
-// suite calls open several times, like several processes. Dedupers that are open at the same time
-// must share their keys.
+// Deduper tests the contract of a [webhook.Deduper]. The place function makes an empty place,
+// for example a table, and returns a function that opens a deduper with the given options there.
+// The suite calls open several times, like several processes. Dedupers that are open at the same
+// time must share their keys.
 func Deduper(t *testing.T, place func(t *testing.T, opts *webhook.DeduperOptions) (open func() webhook.Deduper)) {
 	t.Helper()
 	for _, rule := range deduperRules() {

@@ -146,8 +146,8 @@ func (b inbox) crashes() {
 	b.is(b.take(1, 1)) // without Crashes
 }
 
-// alone fails if Take returns another event while an event must run alone. Event 2 is due. If the
-// claim has expired meanwhile, the result is not known.
+// alone fails if Take returns another event while an event must run alone. Event 2 is due. If
+// the claim has expired meanwhile, the result is not known.
 func (b inbox) alone(suspect *webhook.InboxEntry) (known bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), short/3)

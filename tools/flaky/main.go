@@ -1,9 +1,9 @@
 // Flaky repeats the tests of modules to find flaky tests: flaky [flags] module...
 //
 // Flaky compiles each package once. It runs the binary with GOMAXPROCS 1, 2 and 4, in random
-// order, and keeps the processors busy meanwhile. Tests with a dependence on time, order or other
-// processes run -count times; other tests run -rest times. At the end Flaky lists the failed
-// tests, the number of their failures and the command to repeat the failing run.
+// order, and keeps the processors busy meanwhile. Tests with a dependence on time, order or
+// other processes run -count times; other tests run -rest times. At the end Flaky lists the
+// failed tests, the number of their failures and the command to repeat the failing run.
 package main
 
 import (

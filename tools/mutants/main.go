@@ -3,8 +3,8 @@
 // because go test -overlay replaces them. With -check, Mutants only reports entries whose lines
 // or tests do not exist.
 //
-// An entry has a file and its tests, the lines to remove, the lines to add and, if the mutant may
-// survive, the reason. The tests may be in any package of the file's module:
+// An entry has a file and its tests, the lines to remove, the lines to add and, if the mutant
+// may survive, the reason. The tests may be in any package of the file's module:
 //
 //	call_attempt.go TestNothingIsSentTwice|TestGuardHolds
 //	- hr = guard(hr)

@@ -102,14 +102,14 @@ func wait(d time.Duration) { <-time.After(d) }
 
 // Run runs count processes and fails the test unless they share a single sign-in and a single
 // refresh per lifetime of the token. Meanwhile the store is killed and restarted, refuses
-// connections, and a process freezes in the middle of a refresh. The package's TestMain must call
-// [Replica] first.
+// connections, and a process freezes in the middle of a refresh. The package's TestMain must
+// call [Replica] first.
 //
 // On a busy machine a process or the store can stand still for longer than a lease lasts. The
-// lease of a refresh lasts for a quarter of the token's remaining lifetime, and at least for 1/25
-// of the whole lifetime, and several pauses in one lease add up. If a run with a pause of more
-// than 1/100 of the lifetime fails, the failure proves nothing, so Run repeats the test with
-// longer lifetimes.
+// lease of a refresh lasts for a quarter of the token's remaining lifetime, and at least for
+// 1/25 of the whole lifetime, and several pauses in one lease add up. If a run with a pause of
+// more than 1/100 of the lifetime fails, the failure proves nothing, so Run repeats the test
+// with longer lifetimes.
 func Run(t *testing.T, count int, store Store) {
 	t.Helper()
 	for life := lifetime; ; life *= 2 {

@@ -1,5 +1,5 @@
-// Package idempotencytest tests whether a [store.Store] keeps every saved entry while its process
-// or its server is killed.
+// Package idempotencytest tests whether a [store.Store] keeps every saved entry while its
+// process or its server is killed.
 package idempotencytest
 
 import (

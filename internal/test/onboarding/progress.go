@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Show returns a function for [Trial.Tell] that prints the progress: on a terminal as a line that
-// changes, elsewhere as a new line every two seconds.
+// Show returns a function for [Trial.Tell] that prints the progress: on a terminal as a line
+// that changes, elsewhere as a new line every two seconds.
 func Show(out io.Writer, customers int) func(Progress) {
 	begin, end, every := "", "\n", 2*time.Second
 	if isTerminal(out) {

@@ -50,8 +50,8 @@ type Trial struct {
 	Approval  bool          // the workers do the approval, which opens the loan; otherwise processing opens the loan
 	ReadLag   time.Duration // reads show writes so late
 
-	// Worker returns the command that starts a worker for the service at address. The worker ends
-	// when all orders are done. Its standard input ends with this process.
+	// Worker returns the command that starts a worker for the service at address. The worker
+	// ends when all orders are done. Its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
 	// Killed is called between two workers, for example to kill the server of the log; nil for
@@ -154,9 +154,9 @@ type run struct {
 	opened map[string]bool // by application
 }
 
-// plan injects faults into some of the requests. After a number of good requests, a request loses
-// its response or a part of it, and a command is delayed. A delayed command ends with its caller,
-// a late command does not.
+// plan injects faults into some of the requests. After a number of good requests, a request
+// loses its response or a part of it, and a command is delayed. A delayed command ends with its
+// caller, a late command does not.
 func (r *run) plan() {
 	if r.Lost == 0 {
 		return

@@ -90,8 +90,8 @@ func Size() (customers, workerKills int) { return *orders, *kills }
 const Many = 100
 
 // Kill runs a worker with its log in store through the whole approval, and kills the worker many
-// times. Responses are lost or cut, and reads are late. The test fails if a command is missing at
-// the end, although its call succeeded, or if a command ran twice that must not. With many
+// times. Responses are lost or cut, and reads are late. The test fails if a command is missing
+// at the end, although its call succeeded, or if a command ran twice that must not. With many
 // customers Kill compares the result with a worker without a log and without the approval.
 //
 // If between is not nil, Kill calls it from time to time, for example to restart the server of

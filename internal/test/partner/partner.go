@@ -35,8 +35,8 @@ type Partner struct {
 	Phone  string // address of the page on which a customer reads the one-time password
 }
 
-// Onboard does a whole order. The requests of each try are the same: they depend on the order and
-// on responses, not on the clock.
+// Onboard does a whole order. The requests of each try are the same: they depend on the order
+// and on responses, not on the clock.
 func (p *Partner) Onboard(ctx context.Context, o Order) error {
 	customer, application, err := p.apply(ctx, o)
 	if err != nil {
@@ -81,8 +81,8 @@ func (p *Partner) apply(ctx context.Context, o Order) (lending.CustomerID, lendi
 
 // process processes the application. An offer proves that the command ran. Without an offer the
 // log asks a person, because the service does not document the result of processing without an
-// offer. This partner knows that processing leads at once to an offer or to an error, and says so
-// with WithCheck.
+// offer. This partner knows that processing leads at once to an offer or to an error, and says
+// so with WithCheck.
 func (p *Partner) process(ctx context.Context, o Order, application lending.ApplicationID) error {
 	ctx = idempotency.WithCheck(o.key(ctx, "process"), func(ctx context.Context) (idempotency.Verdict, error) {
 		_, err := p.Client.Applications.Offer(ctx, application, nil)
@@ -127,8 +127,8 @@ func (p *Partner) draw(ctx context.Context, o Order, application lending.Applica
 	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), application, &calculation); err != nil {
 		return err
 	}
-	// WithdrawInvoice sends an OTP and moves no money. No read can check the
-	// command, and two passwords do no harm.
+	// WithdrawInvoice sends an OTP and moves no money. No read can check the command, and two
+	// passwords do no harm.
 	withdrawal, err := p.Client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(o.key(ctx, "withdraw")), loan,
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {

@@ -41,8 +41,8 @@ type Cluster struct {
 	ended               chan struct{} // closed when the process has ended
 }
 
-// Run starts a cluster for a test and closes the cluster when the test ends. Without a server Run
-// skips the test, or fails the test in CI.
+// Run starts a cluster for a test and closes the cluster when the test ends. Without a server
+// Run skips the test, or fails the test in CI.
 func Run(tb testing.TB, settings ...string) *Cluster {
 	tb.Helper()
 	c, err := New(settings...)

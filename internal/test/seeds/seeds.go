@@ -1,5 +1,5 @@
-// Package seeds makes a failure of a random test repeatable: environment variables hold the first
-// seed and the number of runs.
+// Package seeds makes a failure of a random test repeatable: environment variables hold the
+// first seed and the number of runs.
 package seeds
 
 import (

@@ -17,9 +17,9 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/race"
 )
 
-// Beside returns the text of values printed while goroutines repeat work on them. If a
-// value has no lock, the race detector reports a data race, or "concurrent map iteration and map
-// write" ends the process.
+// Beside returns the text of values printed while goroutines repeat work on them. If a value has
+// no lock, the race detector reports a data race, or "concurrent map iteration and map write"
+// ends the process.
 func Beside(t *testing.T, alive []any, work func(ctx context.Context)) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Trace is the record of a run: lines with times, and the first violation of each kind. Trace has
-// no lock; the caller has to lock.
+// Trace is the record of a run: lines with times, and the first violation of each kind. Trace
+// has no lock; the caller has to lock.
 type Trace struct {
 	start    time.Time
 	lines    []string

@@ -30,8 +30,8 @@ type crashTest struct {
 	Restarts            int  // number of processes that end before a handler can
 }
 
-// Crash puts events in the store and starts processes that work on them until the inbox is empty.
-// The test fails in these cases:
+// Crash puts events in the store and starts processes that work on them until the inbox is
+// empty. The test fails in these cases:
 //
 //   - An event that ends its process does not become a dead letter.
 //   - Another event becomes a dead letter, because it ran at the same time or because processes

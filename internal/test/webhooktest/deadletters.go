@@ -72,8 +72,8 @@ func putAll(t *testing.T, store Store, events int) {
 	handleAll(t, store, events, errors.New("a failure"))
 }
 
-// handleAll works until the handler has returned result for this number of events, and counts the
-// calls by event.
+// handleAll works until the handler has returned result for this number of events, and counts
+// the calls by event.
 func handleAll(t *testing.T, store Store, events int, result error) map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -149,9 +149,9 @@ func (g guided) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return g.letters.Redrive(ctx, ids...)
 }
 
-// ManyDeadLetters lists the dead letters of an inbox, redrives half of them and drops the others.
-// The test fails if a call allocates too much memory or if the number of dead letters is wrong.
-// The caller must not run other tests in parallel.
+// ManyDeadLetters lists the dead letters of an inbox, redrives half of them and drops the
+// others. The test fails if a call allocates too much memory or if the number of dead letters is
+// wrong. The caller must not run other tests in parallel.
 func ManyDeadLetters(t *testing.T, letters webhook.DeadLetters, number int) {
 	t.Helper()
 	bounded := allocating{letters, t}

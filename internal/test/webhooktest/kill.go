@@ -59,8 +59,8 @@ func (s Store) close() {
 }
 
 // Main runs the tests of a package that calls [Kill], [Crash] or [KillRedrive], and returns the
-// exit status for TestMain. In a process started by these functions, Main works with the store of
-// open instead.
+// exit status for TestMain. In a process started by these functions, Main works with the store
+// of open instead.
 func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
@@ -81,8 +81,8 @@ func Main(m *testing.M, open func(store string) (Store, error)) int {
 }
 
 // child is the receiver. It listens on file 3 and writes the handled events to file 4. After a
-// byte on standard input, or at its end, which is also the end of the test, child ends as soon as
-// its inbox is empty.
+// byte on standard input, or at its end, which is also the end of the test, child ends as soon
+// as its inbox is empty.
 func child(generation string, open func(string) (Store, error)) error {
 	finish := make(chan struct{})
 	go func() {
@@ -141,9 +141,9 @@ func child(generation string, open func(string) (Store, error)) error {
 	}
 }
 
-// Kill sends signed events to a receiver in a process of its own, some events several times. Kill
-// kills this process many times at random with SIGKILL. The test fails if an accepted event is
-// not handled, or if an event is handled twice outside the window that [webhook.Work] and
+// Kill sends signed events to a receiver in a process of its own, some events several times.
+// Kill kills this process many times at random with SIGKILL. The test fails if an accepted event
+// is not handled, or if an event is handled twice outside the window that [webhook.Work] and
 // [webhook.OnceBy] document: by two processes of which the first was killed, and for no more
 // events than the killed process had calls in progress.
 //
@@ -155,8 +155,8 @@ func Kill(t *testing.T, store string, between func()) {
 }
 
 // KillExactly is Kill for a store with its own Work. At the end acted returns how often each
-// event, by key, has had its effect. The test fails unless each accepted event has had its effect
-// exactly once, and each other event at most once.
+// event, by key, has had its effect. The test fails unless each accepted event has had its
+// effect exactly once, and each other event at most once.
 func KillExactly(t *testing.T, store string, between func(), acted func() map[string]int) {
 	t.Helper()
 	r := run(t, store, between)
@@ -246,8 +246,8 @@ func newRig(t *testing.T, store string) *rig {
 	return r
 }
 
-// start starts a receiver. All receivers share a socket, which stays open between two of them, so
-// connections wait there.
+// start starts a receiver. All receivers share a socket, which stays open between two of them,
+// so connections wait there.
 func (r *rig) start() {
 	r.generation++
 	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), os.Args[0], "-test.run=^$")

@@ -3,9 +3,9 @@
 // the end the service has exactly ten of everything.
 //
 // The program needs only Go. The main process runs the service. It starts itself as the worker,
-// kills the worker with SIGKILL at random moments, and starts the next until all orders are done.
-// Then the main process counts the records in the service. Take worker.go over into your program,
-// and package internal/test/partner, which carries an order out.
+// kills the worker with SIGKILL at random moments, and starts the next until all orders are
+// done. Then the main process counts the records in the service. Take worker.go over into your
+// program, and package internal/test/partner, which carries an order out.
 //
 //	go -C contrib/bolt run ./examples/onboarding
 package main

@@ -1,11 +1,11 @@
 // Fleet opens an account for each of twelve orders in three replicas of a program. All three are
-// killed while a mutation is in flight, and three others continue. The replicas share a token and
-// an idempotency log in PostgreSQL: a person enters a single code, and at the end the service has
-// exactly twelve of everything.
+// killed while a mutation is in flight, and three others continue. The replicas share a token
+// and an idempotency log in PostgreSQL: a person enters a single code, and at the end the
+// service has exactly twelve of everything.
 //
 // The program needs Go and an installed PostgreSQL server, and starts a server of its own in a
-// temporary folder. The main process runs the service and takes the orders. It also starts itself
-// as the replicas, and kills them. Take replica.go over into your program.
+// temporary folder. The main process runs the service and takes the orders. It also starts
+// itself as the replicas, and kills them. Take replica.go over into your program.
 //
 //	go -C contrib/postgres run ./examples/fleet
 package main

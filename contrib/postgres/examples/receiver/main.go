@@ -46,8 +46,8 @@ func main() {
 	}
 }
 
-// receive creates the inbox and its HTTP handler, and starts workers that handle events until ctx
-// ends.
+// receive creates the inbox and its HTTP handler, and starts workers that handle events until
+// ctx ends.
 func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFunc, act lendingpostgres.TxFunc, observe func(webhook.Result)) (handler http.Handler, worked <-chan struct{}, err error) {
 	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
 	if err != nil {

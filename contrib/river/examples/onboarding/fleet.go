@@ -122,10 +122,10 @@ func wait[Tx any](ctx context.Context, jobs *river.Client[Tx], pool *pgxpool.Poo
 	}
 }
 
-// maintain runs River's leader, which gives the jobs of killed workers to others. In your program
-// the workers elect a leader themselves, and no code is needed. A leader looks for such jobs at
-// its start and then every 30 seconds. The demonstration cannot wait for so long, so maintain
-// starts leaders again and again, in the process that is not killed.
+// maintain runs River's leader, which gives the jobs of killed workers to others. In your
+// program the workers elect a leader themselves, and no code is needed. A leader looks for such
+// jobs at its start and then every 30 seconds. The demonstration cannot wait for so long, so
+// maintain starts leaders again and again, in the process that is not killed.
 func maintain(ctx context.Context, pool *pgxpool.Pool) error {
 	config := jobConfig(&worker{})
 	config.Queues = map[string]river.QueueConfig{"nobody": {MaxWorkers: 1}} // the leader runs no job itself

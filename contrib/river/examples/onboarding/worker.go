@@ -23,8 +23,9 @@ type worker struct {
 }
 
 const (
-	// jobTimeout is the deadline of an attempt. After a worker was killed, the next worker leaves
-	// its last mutation alone until this time is over: the first worker could still be alive.
+	// jobTimeout is the deadline of an attempt. After a worker was killed, the next worker
+	// leaves its last mutation alone until this time is over: the first worker could still be
+	// alive.
 	jobTimeout = time.Second
 	// rescueAfter is the age at which River gives the job of a killed worker to another worker.
 	// The value is longer than jobTimeout, so the first attempt has ended. River's default is an
