@@ -62,8 +62,8 @@
 //
 // The client retries reads, up to four times, after 408, 429, 500, 502, 503, 504 and broken
 // connections. The delay grows, is random, and is at least Retry-After. A retry that could not
-// start before the context's deadline is not attempted. After a 401 a read is sent once more
-// with a new token, and again after a sign-in if that token came from the [TokenStore].
+// start before the context's deadline is not attempted. After a 401 the client resends a read
+// with a new token: see [Session].
 //
 // The client never retries a mutation. Neither does net/http, which normally resends a GET when
 // its connection breaks: five routes are GETs that change state, and [ApplicationsService.Offer]
@@ -82,11 +82,10 @@
 //
 // The key comes from the caller's business, and the request must be the same each time.
 // [WithIdempotency] takes the log of package [github.com/lendingapi/lending-go/idempotency],
-// which records the mutation and checks by reads whether it happened. The client never sends the
-// key to the service. Calls without a key do not use the log.
+// which records the mutation and checks by reads whether it happened. Calls without a key do not
+// use the log.
 //
-// Package [github.com/lendingapi/lending-go/reconcile] repeats the calls of an order until the
-// order is done: it waits as [NextOf] says and takes webhooks as hints.
+// Package [github.com/lendingapi/lending-go/reconcile] has the loop that repeats the calls.
 //
 // # Records
 //
