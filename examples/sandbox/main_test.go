@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,18 +40,29 @@ type sandbox struct {
 	stop   func() error
 }
 
-// output keeps what was printed and tells when the first line is there.
+// output keeps the printed text and sends the address of its first line.
 type output struct {
-	bytes.Buffer
+	mu      sync.Mutex
+	text    bytes.Buffer
 	address chan string
 }
 
 func (o *output) Write(b []byte) (int, error) {
-	if o.Len() == 0 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	isFirst := o.text.Len() == 0
+	n, err := o.text.Write(b)
+	if isFirst {
 		first, _, _ := strings.Cut(string(b), "\n")
 		o.address <- strings.TrimPrefix(first, "The sandbox is at ")
 	}
-	return o.Buffer.Write(b)
+	return n, err
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func start(t *testing.T, args ...string) *sandbox {
