@@ -162,7 +162,7 @@ func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
 	}
 	token, err := c.settings().tokens.Token(ctx)
 	if err != nil && !redact.IsKnown(err) {
-		err = hidden("the source of tokens failed", err)
+		err = hidden("the source of tokens failed; check the TokenSource", err)
 	}
 	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
 		err = errBadToken

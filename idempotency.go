@@ -90,8 +90,8 @@ type sendOnce struct {
 }
 
 var (
-	errSentTwice = redact.Text("the idempotency layer tried to send it a second time, which was prevented")
-	errSentLate  = redact.Text("the idempotency layer tried to send it after its end, which was prevented")
+	errSentTwice = redact.Text("the idempotency layer tried to send the mutation twice; correct the layer")
+	errSentLate  = redact.Text("the idempotency layer tried to send the mutation after Do; correct the layer")
 	errNoSuccess = redact.Text("the idempotency layer returned neither an error nor a response with a status of success")
 )
 

@@ -168,7 +168,7 @@ func TestLayerSendsOnce(t *testing.T) {
 		first, err := send(ctx)
 		require.NoError(t, err)
 		_, err = send(ctx)
-		require.ErrorContains(t, err, "the idempotency layer tried to send it a second time")
+		require.ErrorContains(t, err, "the idempotency layer tried to send the mutation twice")
 		return first, nil
 	}}
 	client, arrived := layered(t, l, wire.Answer(200, customerJSON))
@@ -176,7 +176,7 @@ func TestLayerSendsOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, catalog.Customer, customer.ID)
 	_, err = kept(t.Context())
-	require.ErrorContains(t, err, "after its end")
+	require.ErrorContains(t, err, "after Do")
 	assert.Equal(t, 1, *arrived)
 }
 

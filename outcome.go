@@ -87,18 +87,18 @@ var (
 	ErrRepeatedPage error = redact.Text("the service repeats a page")
 	// ErrNotSaved means that the service reported success to [WebhooksService.Ensure], but did
 	// not save the subscription, or saved no secret.
-	ErrNotSaved = errors.New("lending: webhook subscription: it reads back otherwise, or without a secret")
+	ErrNotSaved = errors.New("lending: webhook subscription: the service did not save it, or saved no secret; call Ensure again")
 	// ErrInactive means that the subscription of [WebhooksService.Ensure] is switched off: the
 	// service sends no events.
-	ErrInactive = errors.New("lending: webhook subscription: it is not active")
+	ErrInactive = errors.New("lending: webhook subscription: it is switched off; ask the service to switch it on")
 	// ErrSignature is in every error of [Verify].
 	ErrSignature = errors.New("lending: webhook signature not accepted")
 )
 
 var (
 	errNoAnswer  error = redact.Text("the http.Client returned neither an answer nor an error")
-	errSentAgain error = redact.Text("the http.Client tried to send it a second time, which was prevented")
-	errSentOften error = redact.Text("the http.Client sent it again and again, which was stopped")
+	errSentAgain error = redact.Text("the http.Client tried to send the request twice; give it a transport that repeats nothing")
+	errSentOften error = redact.Text("the http.Client sent the request too often; check the connections to the service")
 )
 
 // PanicError is the error of a caller's function that panicked in the background: in a

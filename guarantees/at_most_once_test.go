@@ -75,7 +75,7 @@ var errorNames = map[string]func(error) bool{
 	},
 }
 
-func sentAgain(err error) bool { return strings.Contains(fmt.Sprint(err), "second time") }
+func sentAgain(err error) bool { return strings.Contains(fmt.Sprint(err), "the request twice") }
 
 // wants returns the name of the error that the route ends with, "" for success.
 func (tr *trial) wants() string {
@@ -427,7 +427,7 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 		wire.Answer(http.StatusServiceUnavailable, "{}")(w, r)
 	}, lending.WithHTTPClient(&http.Client{Transport: twice}))
 	for range 2000 {
-		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "second time")
+		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "the request twice")
 	}
 	assert.EqualValues(t, 2000, arrivals.Load())
 }

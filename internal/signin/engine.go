@@ -57,7 +57,7 @@ var (
 	ErrRefused  = errors.New("the service refused the token it had given") // the service refused the last token
 
 	// ErrOtherAccount is a configuration error: the engine neither uses nor replaces the token.
-	ErrOtherAccount error = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
+	ErrOtherAccount error = redact.Text("lending: it has the token of another account or service; give each a store of its own")
 )
 
 // PausedError is the error of a sign-in that was not attempted, because the last sign-in failed.

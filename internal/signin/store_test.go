@@ -171,10 +171,10 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 			stranger := wire.NewClient(t, test.url, lending.WithCredentials(test.credentials),
 				lending.WithTokenStore(store))
 			_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
-			assert.ErrorContains(t, err, "what it holds is of another account or service")
+			assert.ErrorContains(t, err, "it has the token of another account or service")
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			assert.ErrorContains(t, stranger.Session().SignIn(t.Context()),
-				"what it holds is of another account or service")
+				"it has the token of another account or service")
 		})
 	}
 	assert.Len(t, service.Requests(), requests)
