@@ -47,7 +47,8 @@ func TestErrorTexts(t *testing.T) {
 				first, _, _ := strings.Cut(part, " ")
 				letters := []rune(first)
 				isWord := len(letters) > 1 && unicode.IsUpper(letters[0]) && strings.ToLower(first[1:]) == first[1:]
-				assert.False(t, isWord && !strings.ContainsAny(first, ".%(") && !isName[first], "%s: %q begins with a capital", path, text)
+				isWord = isWord && !strings.ContainsAny(first, ".%(") && !isName[first]
+				assert.False(t, isWord, "%s: %q begins with a capital", path, text)
 			}
 			return true
 		})

@@ -63,8 +63,8 @@ func TestTools(t *testing.T) {
 			name: "wordcheck",
 			files: map[string]string{
 				"p.go": "// Package p is what one wants.\npackage p\n\n// A says what it is.\nconst A = 1 // that is it\n\n" +
-					"//\twhat, what, what\nvar _ = 2\n",
-				"README.md": "Plain words.\n\n```sh\nwhat, what, what\n```\n\nAnd `what, what`.\n",
+					"//\twhat and what and what\nvar _ = 2\n",
+				"README.md": "Plain words.\n\n```sh\nwhat and what and what\n```\n\nAnd `what and what`.\n",
 				"q/q.go":    "// Package q is plain.\npackage q\n",
 			},
 			want:  []string{".: 14 words, what 2 of 1, it 2 of 1, that 1 of 1, one 1 of 1"},
