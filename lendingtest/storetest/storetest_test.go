@@ -59,6 +59,10 @@ func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, f
 				}
 			})
 		}
+		for _, name := range want {
+			exists := slices.ContainsFunc(rules, func(r rule[P]) bool { return r.name == strings.TrimSuffix(name, "?") })
+			assert.True(t, exists, "there is no rule %q", name)
+		}
 		for _, rule := range want {
 			assert.True(t, strings.HasSuffix(rule, "?") || slices.Contains(broken, rule), "a store that %s keeps: %s",
 				flaw, rule)

@@ -158,7 +158,7 @@ func TestTokenStoreFindsFlaws(t *testing.T) {
 		},
 		"keeps what it refuses": {
 			"Save refuses an older token",
-			"what many save at once is not mixed?",
+			"parallel Saves are not mixed?",
 		},
 		"saves for the owner of the lease alone": {"Save compares only the fence"},
 		"gives the owner another fence":          {"one owner has the lease", "processes share the lease"},
