@@ -46,8 +46,6 @@
 // CheckWith of [Error] names the reads that show the effect. A mutation can still be in flight
 // while a read shows nothing. [NextOf] makes these decisions: retry, stop, or tell a person.
 //
-// [NextOf] says of any error what a program does: retry, when, stop, or tell a person.
-//
 // [IsNotFound] reports whether a read found nothing. errors.Is finds [ErrMayHaveHappened],
 // [ErrUnauthorized], [ErrRateLimited] and the others. Error texts can be logged: they name
 // fields and codes, and never a value. The field Problem of [Error] has the service's words.
