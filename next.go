@@ -155,7 +155,8 @@ func (e *Error) passes() bool {
 	case http.StatusUnauthorized:
 		return !isSignIn(e.Route)
 	}
-	unread := e.StatusCode == http.StatusBadRequest && e.cause != nil // without its problem, which may say that there is none
+	// A cut 400 lost its problem record, which may report a missing record.
+	unread := e.StatusCode == http.StatusBadRequest && e.cause != nil
 	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound() || unread)
 }
 

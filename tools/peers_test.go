@@ -9,8 +9,16 @@ import (
 	"testing"
 )
 
-// The gate is skipped where npm or its registry cannot be had, for no other reason, and says why.
-func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
+// A gate with packages of npm is skipped if npm or its registry cannot be had, for no other reason, and says why.
+func TestPeersAreSkippedOnlyWithoutNpm(t *testing.T) {
+	for _, script := range []string{"prism.sh", "restate.sh"} {
+		t.Run(script, func(t *testing.T) { skippedOnlyWithoutNpm(t, script) })
+	}
+}
+
+func skippedOnlyWithoutNpm(t *testing.T, script string) {
+	t.Helper()
+	gate := map[string]string{"prism.sh": "openapi-peer", "restate.sh": "restate-peer"}[script]
 	for _, test := range []struct {
 		name string
 
@@ -18,16 +26,16 @@ func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
 		want  string
 		fails bool
 	}{
-		{"no npm", "", "openapi-peer: SKIPPED, there is no npm on this machine", false},
+		{"no npm", "", gate + ": SKIPPED, there is no npm on this machine", false},
 		{
 			"no network",
 			"npm error code ENOTFOUND",
-			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ENOTFOUND", false,
+			gate + ": SKIPPED, npm's registry cannot be reached: code ENOTFOUND", false,
 		},
 		{
 			"an older npm",
 			"npm ERR! code ECONNREFUSED",
-			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ECONNREFUSED", false,
+			gate + ": SKIPPED, npm's registry cannot be reached: code ECONNREFUSED", false,
 		},
 		{"another package", "npm error code EINTEGRITY", "npm error code EINTEGRITY", true},
 		{"an outdated lock", "npm error code EUSAGE", "npm error code EUSAGE", true},
@@ -45,12 +53,12 @@ func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
 				}
 			}
 			if test.npm != "" {
-				script := "#!" + filepath.Join(bin, "bash") + "\necho '" + test.npm + "' >&2\nexit 1\n"
-				if err := os.WriteFile(filepath.Join(bin, "npm"), []byte(script), 0o700); err != nil {
+				npm := "#!" + filepath.Join(bin, "bash") + "\necho '" + test.npm + "' >&2\nexit 1\n"
+				if err := os.WriteFile(filepath.Join(bin, "npm"), []byte(npm), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
-			run := exec.Command(filepath.Join(bin, "bash"), "prism.sh", filepath.Join(t.TempDir(), "prism"))
+			run := exec.Command(filepath.Join(bin, "bash"), script, filepath.Join(t.TempDir(), "peer"))
 			run.Env = []string{"PATH=" + bin}
 			out, err := run.CombinedOutput()
 			if got := strings.TrimSpace(string(out)); got != test.want {
@@ -63,9 +71,19 @@ func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
 	}
 }
 
-// What is installed is what was looked at, wherever it comes from.
-func TestPrismIsPinned(t *testing.T) {
-	text, err := os.ReadFile("prism/package-lock.json")
+// npm installs the packages that were reviewed, by checksum.
+func TestPeersArePinned(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		least int // packages
+	}{{"prism", 100}, {"restate", 2}} {
+		t.Run(test.name, func(t *testing.T) { pinned(t, test.name, test.least) })
+	}
+}
+
+func pinned(t *testing.T, name string, least int) {
+	t.Helper()
+	text, err := os.ReadFile(name + "/package-lock.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +93,7 @@ func TestPrismIsPinned(t *testing.T) {
 	if err := json.Unmarshal(text, &lock); err != nil {
 		t.Fatal(err)
 	}
-	if len(lock.Packages) < 100 {
+	if len(lock.Packages) < least {
 		t.Errorf("%d packages", len(lock.Packages))
 	}
 	for name, p := range lock.Packages {

@@ -1,0 +1,29 @@
+# For prism.sh and restate.sh, which source this file with the name of their gate in $gate. That npm or its
+# registry cannot be had is a fact about the machine, not about the code: the gate says so, and passes.
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+skip() {
+	echo "$gate: SKIPPED, $1"
+	exit 0
+}
+
+# install_pinned name dir: npm installs the packages that tools/name pins into dir.
+install_pinned() {
+	command -v npm >/dev/null || skip "there is no npm on this machine"
+	mkdir -p "$2"
+	if cmp -s "$root/tools/$1/package-lock.json" "$2/.installed"; then return; fi
+	rm -f "$2/.installed"
+	cp "$root/tools/$1"/package*.json "$2" || exit
+	# No scripts of packages: one of them tells its makers of each installation.
+	report=$(cd "$2" && npm ci --ignore-scripts --no-audit --no-fund --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 2>&1)
+	status=$?
+	if [ $status -ne 0 ]; then
+		if code=$(grep -m1 -oE 'code (ENOTFOUND|EAI_AGAIN|ECONN|ENET|EHOST|ETIMEDOUT|ERR_SOCKET_TIMEOUT|E407|E5)[A-Z0-9]*' <<<"$report"); then
+			skip "npm's registry cannot be reached: $code"
+		fi
+		echo "$report"
+		exit $status
+	fi
+	cp "$2/package-lock.json" "$2/.installed"
+}
