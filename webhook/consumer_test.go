@@ -36,6 +36,14 @@ type consumed struct {
 
 func consuming(t *testing.T, opts webhook.ConsumerOptions, test func(t *testing.T, c *consumed)) {
 	t.Helper()
+	consumingAfter(t, lendingtest.Fault{}, opts, test)
+}
+
+// consumingAfter is consuming, with a fault of the subscription from before the first request.
+func consumingAfter(
+	t *testing.T, fault lendingtest.Fault, opts webhook.ConsumerOptions, test func(t *testing.T, c *consumed),
+) {
+	t.Helper()
 	c := &consumed{events: make(chan lending.EventName, 10)}
 	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.ServeHTTP(w, r) })
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -52,6 +60,7 @@ func consuming(t *testing.T, opts webhook.ConsumerOptions, test func(t *testing.
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
+		c.service.Fail(subscriptionRoute, fault)
 		go func() { ended <- c.Run(ctx, nil) }()
 		c.stop = func() error {
 			cancel()
@@ -74,11 +83,11 @@ func (c *consumed) deliver(t *testing.T, mode lendingtest.DeliveryMode) int {
 // The service is down when the program starts. The consumer subscribes when the service is back.
 func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 	swept := make(chan struct{}, 10)
-	consuming(t, webhook.ConsumerOptions{Sweep: func(context.Context) (int, error) {
+	down := lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 40}
+	consumingAfter(t, down, webhook.ConsumerOptions{Sweep: func(context.Context) (int, error) {
 		swept <- struct{}{}
 		return 0, errors.New("a failure")
 	}}, func(t *testing.T, c *consumed) {
-		c.service.Fail(subscriptionRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 40})
 		bubble.Elapse(time.Millisecond)
 		require.EqualError(t, c.Ready(t.Context()),
 			"lending/webhook: consumer: not subscribed yet; see the log of the consumer")
