@@ -75,7 +75,7 @@ func Handler(opts Options) http.Handler {
 // desk is the state of a handler.
 type desk struct {
 	Options
-	feed   page.Feed
+	feed   page.Feed[request]
 	origin http.CrossOriginProtection
 	began  time.Time
 

@@ -78,18 +78,21 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 // sections are the changing parts of the page, each a template and the id of an element.
 var sections = []string{"clock", "summary", "session", "found", "review", "doubt", "inboxes"}
 
-// key of a rendering: the rights of the person and the query.
-func (d *desk) feedKey(r *http.Request) string {
+// request is the part of a request that decides what the page shows: the rights of the person and
+// the query.
+type request struct {
+	mayAct, mayShow bool
+	query           string
+}
+
+func (d *desk) request(r *http.Request) request {
 	_, mayAct := d.Who(r)
-	return fmt.Sprintf("%t %t %s", mayAct, d.Show(r), r.URL.RawQuery)
+	return request{mayAct, d.Show(r), r.URL.RawQuery}
 }
 
 func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
-	page.Secure(w.Header())
-	w.Header().Set("Content-Security-Policy",
-		strings.Replace(w.Header().Get("Content-Security-Policy"), "form-action 'none'", "form-action 'self'", 1))
-	v := d.view(r.Context(), d.feedKey(r))
-	_ = pageTemplate.Execute(w, v) // an error means a closed connection
+	page.Secure(w.Header(), "'self'")
+	_ = pageTemplate.Execute(w, d.view(r.Context(), d.request(r))) // an error means a closed connection
 }
 
 func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
@@ -98,14 +101,14 @@ func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
 			server.RegisterOnShutdown(sync.OnceFunc(func() { close(d.shutdown) }))
 		}
 	})
-	d.feed.Stream(w, r, d.feedKey(r))
+	d.feed.Stream(w, r, d.request(r))
 }
 
-// render returns the sections for a feed key.
-func (d *desk) render(feedKey string) (map[string]template.HTML, error) {
+// render returns the sections for a request.
+func (d *desk) render(of request) (map[string]template.HTML, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
 	defer cancel()
-	v, all := d.view(ctx, feedKey), map[string]template.HTML{}
+	v, all := d.view(ctx, of), map[string]template.HTML{}
 	for _, name := range sections {
 		var html bytes.Buffer
 		if err := pageTemplate.ExecuteTemplate(&html, name, v); err != nil {
@@ -116,14 +119,9 @@ func (d *desk) render(feedKey string) (map[string]template.HTML, error) {
 	return all, nil
 }
 
-func (d *desk) view(ctx context.Context, feedKey string) view {
-	var rawQuery string
-	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted}
-	_, _ = fmt.Sscanf(feedKey, "%t %t", &v.MayAct, &v.MayShow)
-	if parts := strings.SplitN(feedKey, " ", 3); len(parts) == 3 {
-		rawQuery = parts[2]
-	}
-	query, _ := url.ParseQuery(rawQuery) // what cannot be read is not looked up
+func (d *desk) view(ctx context.Context, of request) view {
+	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: of.mayAct, MayShow: of.mayShow}
+	query, _ := url.ParseQuery(of.query) // the page ignores an invalid part
 	v.Prefix, v.Event = query.Get("prefix"), query.Get("event")
 	v.Counts = d.count(ctx)
 	v.Curve = d.curve()

@@ -20,7 +20,7 @@ import (
 type site struct {
 	service *lendingtest.Service
 	set     settings
-	feed    page.Feed
+	feed    page.Feed[string]
 	ops     http.Handler // the operator's page; nil without -ops
 }
 
@@ -215,7 +215,7 @@ func (p *site) render(key string) (map[string]template.HTML, error) {
 
 // show answers with the whole page, for browsers without JavaScript, too.
 func (p *site) show(w http.ResponseWriter, r *http.Request) {
-	page.Secure(w.Header())
+	page.Secure(w.Header(), "'none'")
 	_ = pageTemplate.Execute(w, p.view(p.base(r), p.filterOf(r.URL.Query()))) // an error means that the browser has gone
 }
 

@@ -19,15 +19,15 @@ const Rest = 250 * time.Millisecond
 
 // Feed sends the changing sections of a page to every open page. All open pages with the same
 // key share a rendering, so 200 pages cost no more than a single page.
-type Feed struct {
+type Feed[K comparable] struct {
 	// Render returns the changing sections by the id of their element, as HTML.
-	Render func(key string) (map[string]template.HTML, error)
+	Render func(key K) (map[string]template.HTML, error)
 	// Done is closed when the pages are to end.
 	Done <-chan struct{}
 	News
 
 	mu    sync.Mutex
-	byKey map[string]frame
+	byKey map[K]frame
 }
 
 // frame is the changing sections of the page at a moment, each as a JSON string.
@@ -39,7 +39,7 @@ type frame struct {
 
 // Stream sends the sections as server-sent events: first all sections, then changed sections. A
 // slow browser skips intermediate states and delays nobody.
-func (p *Feed) Stream(w http.ResponseWriter, r *http.Request, key string) {
+func (p *Feed[K]) Stream(w http.ResponseWriter, r *http.Request, key K) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	shown := map[string]string{}
@@ -56,7 +56,7 @@ func (p *Feed) Stream(w http.ResponseWriter, r *http.Request, key string) {
 }
 
 // pause returns after d or an earlier signal, and false after the end of the page.
-func (p *Feed) pause(r *http.Request, d time.Duration, sooner <-chan struct{}) bool {
+func (p *Feed[K]) pause(r *http.Request, d time.Duration, sooner <-chan struct{}) bool {
 	select {
 	case <-time.After(d):
 	case <-sooner:
@@ -70,7 +70,7 @@ func (p *Feed) pause(r *http.Request, d time.Duration, sooner <-chan struct{}) b
 
 // frame returns the present sections. It renders at most once per Rest for any number of pages,
 // and returns a frame rendered for another page if possible.
-func (p *Feed) frame(r *http.Request, key string) (frame, error) {
+func (p *Feed[K]) frame(r *http.Request, key K) (frame, error) {
 	asked := time.Now()
 	for {
 		f, tooEarly, err := p.newest(key, asked)
@@ -84,7 +84,7 @@ func (p *Feed) frame(r *http.Request, key string) (frame, error) {
 }
 
 // newest returns a frame with all news up to asked, or the time until the next rendering.
-func (p *Feed) newest(key string, asked time.Time) (f frame, tooEarly time.Duration, err error) {
+func (p *Feed[K]) newest(key K, asked time.Time) (f frame, tooEarly time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f = p.byKey[key]
@@ -104,9 +104,9 @@ func (p *Feed) newest(key string, asked time.Time) (f frame, tooEarly time.Durat
 		text, _ := json.Marshal(string(html)) //nolint:errchkjson // a string; JSON escapes line ends, which would end the event
 		f.sections[name] = string(text)
 	}
-	maps.DeleteFunc(p.byKey, func(_ string, old frame) bool { return time.Since(old.made) > time.Minute })
+	maps.DeleteFunc(p.byKey, func(_ K, old frame) bool { return time.Since(old.made) > time.Minute })
 	if p.byKey == nil {
-		p.byKey = map[string]frame{}
+		p.byKey = map[K]frame{}
 	}
 	p.byKey[key] = f
 	return f, 0, nil

@@ -21,7 +21,7 @@ import (
 func TestOpenPagesShareFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rendered, state atomic.Int32
-		feed := &Feed{Render: func(key string) (map[string]template.HTML, error) {
+		feed := &Feed[string]{Render: func(key string) (map[string]template.HTML, error) {
 			rendered.Add(1)
 			return map[string]template.HTML{"rows": template.HTML(strings.Repeat("x", int(state.Load())) + key)}, nil
 		}}
@@ -64,7 +64,7 @@ func TestStream(t *testing.T) {
 	var changing atomic.Value
 	changing.Store("one\r\n</script>")
 	done := make(chan struct{})
-	feed := &Feed{Done: done, Render: func(string) (map[string]template.HTML, error) {
+	feed := &Feed[string]{Done: done, Render: func(string) (map[string]template.HTML, error) {
 		return map[string]template.HTML{"same": "<p>", "changing": template.HTML(changing.Load().(string))}, nil
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { feed.Stream(w, r, "") }))
@@ -100,13 +100,13 @@ func TestStreamEnds(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			feed := &Feed{Render: test.render}
+			feed := &Feed[string]{Render: test.render}
 			feed.Stream(deaf{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/", nil), "")
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
-		feed := &Feed{Done: done, Render: func(string) (map[string]template.HTML, error) { return nil, nil }}
+		feed := &Feed[string]{Done: done, Render: func(string) (map[string]template.HTML, error) { return nil, nil }}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		_, err := feed.frame(r, "")
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestStreamEnds(t *testing.T) {
 // An event is sent when something has changed, and not each second.
 func TestStreamIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		feed := &Feed{Render: func(string) (map[string]template.HTML, error) {
+		feed := &Feed[string]{Render: func(string) (map[string]template.HTML, error) {
 			return map[string]template.HTML{"a": "b"}, nil
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -147,6 +147,6 @@ func TestAssets(t *testing.T) {
 		})
 	}
 	h := http.Header{}
-	Secure(h)
+	Secure(h, "'none'")
 	assert.Contains(t, h.Get("Content-Security-Policy"), "frame-ancestors 'none'")
 }
