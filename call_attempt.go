@@ -166,7 +166,7 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 		}
 	}}
 	if !x.client.settings().foreign {
-		hooks.WroteHeaders = func() { x.marks[0].Add(1) }
+		hooks.WroteHeaders = func() { x.wrote(0) }
 		return httptrace.WithClientTrace(ctx, hooks)
 	}
 	hooks.WroteHeaderField = func(name string, value []string) {
@@ -174,14 +174,22 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 		bearer, isBearer := strings.CutPrefix(text, "Bearer ")
 		switch {
 		case isHostField(name) && strings.EqualFold(text, x.client.settings().base.Host):
-			x.marks[0].Add(1)
+			x.wrote(0)
 		case strings.EqualFold(name, "User-Agent") && text == x.client.settings().userAgent[0]:
-			x.marks[1].Add(1)
+			x.wrote(1)
 		case strings.EqualFold(name, "Authorization") && isBearer && bearer == token.Value.Reveal():
-			x.marks[2].Add(1)
+			x.wrote(2)
 		}
 	}
 	return httptrace.WithClientTrace(ctx, hooks)
+}
+
+// wrote counts a mark of the request. After trace has ended the call, net/http may still format a
+// head, for the connection that trace has closed.
+func (x *exchange) wrote(mark int) {
+	if !x.excess.Load() {
+		x.marks[mark].Add(1)
+	}
 }
 
 // isHostField reports whether name is the host field of HTTP/1 or HTTP/2.

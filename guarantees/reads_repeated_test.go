@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -281,6 +282,24 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			assert.Equal(t, lending.OutcomeUnknown, failed.Outcome)
 		})
 	}
+}
+
+// TestStoppedSendIsNotCounted has net/http format the head that it cannot write any more.
+func TestStoppedSendIsNotCounted(t *testing.T) {
+	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		for r.Context().Err() == nil {
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaderField("Host", []string{r.Host})
+		}
+		return nil, r.Context().Err()
+	})
+	client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: transport}),
+		lending.WithTokenSource(lending.StaticToken("t")))
+	_, err := client.Applications.Status(t.Context(), catalog.Application)
+	var failed *lending.Error
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, 10, failed.Attempts)
 }
 
 func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
