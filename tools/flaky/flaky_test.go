@@ -42,7 +42,7 @@ func TestFlakyFindsWhatFailsNowAndThen(t *testing.T) {
 		name, code, only, rest string
 		fails                  string // the start of the line that says so, or "" for none
 	}{
-		{name: "order", rest: "60", fails: " TestSecond failed ", code: `
+		{name: "order", rest: "180", fails: " TestSecond failed ", code: `
 			func TestFirst(t *testing.T) { before++ }
 			func TestSecond(t *testing.T) { failIf(t, before == 0) }`},
 		{name: "processors", fails: " TestFour failed 2 of 6 times", code: `
@@ -72,7 +72,7 @@ func TestFlakyFindsWhatFailsNowAndThen(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, "go.mod", "module example.com/p\n\ngo 1.26\n")
 			write(t, dir, "p_test.go", head+test.code+"\n")
-			out, err := command(program, "-count=12", "-rest="+cmp.Or(test.rest, "2"), "-only="+test.only,
+			out, err := command(program, "-count=36", "-rest="+cmp.Or(test.rest, "6"), "-only="+test.only,
 				"-out="+filepath.Join(dir, "out"), dir).CombinedOutput()
 			if test.fails == "" {
 				if err != nil || !strings.HasSuffix(string(out), " tests failed\n") {

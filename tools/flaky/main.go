@@ -2,8 +2,9 @@
 //
 // Flaky compiles each package once. It runs the binary with GOMAXPROCS 1, 2 and 4, in random
 // order, and keeps the processors busy meanwhile. Tests with a dependence on time, order or
-// other processes run -count times; other tests run -rest times. At the end Flaky lists the
-// failed tests, the number of their failures and the command to repeat the failing run.
+// other processes run -count times, divided among the values of GOMAXPROCS; other tests run -rest
+// times. At the end Flaky lists the failed tests, the number of their failures and the command to
+// repeat the failing run.
 package main
 
 import (
@@ -122,20 +123,22 @@ type run struct {
 	seed         uint64
 }
 
-// plan spreads the repetitions of a package's tests over processes: first all tests together,
-// then the suspects.
+// plan spreads the repetitions of a package's tests over processes and over the values of
+// GOMAXPROCS: first all tests together, then the suspects.
 func plan(p *pkg) (runs []run, err error) {
-	for text := range strings.SplitSeq(*procs, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, err
-		}
-		together := min(*rest, *count)
-		for _, phase := range []struct {
-			tests []string
-			count int
-		}{{p.tests, together}, {p.suspects, *count - together}, {p.others(), *rest - together}} {
-			for left := phase.count; left > 0 && len(phase.tests) > 0; left -= batch {
+	values := strings.Split(*procs, ",")
+	together := min(*rest, *count)
+	for _, phase := range []struct {
+		tests []string
+		count int
+	}{{p.tests, together}, {p.suspects, *count - together}, {p.others(), *rest - together}} {
+		for i, text := range values {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return nil, err
+			}
+			share := phase.count*(i+1)/len(values) - phase.count*i/len(values)
+			for left := share; left > 0 && len(phase.tests) > 0; left -= batch {
 				runs = append(runs, run{of: p, tests: phase.tests, count: min(left, batch), procs: n, seed: 1 + rand.Uint64N(1_000_000)})
 			}
 		}
