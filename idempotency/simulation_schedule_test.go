@@ -227,7 +227,7 @@ func (s *schedule) strangers() {
 		if n := sandbox.Executed(fake.CreateRoute); !errors.Is(err, other.want) || n != other.executed {
 			s.violate("another service", nil, "namespace %q: %v, executed %d times", other.namespace, err, n)
 		}
-		_ = client.Close()
+		client.Close()
 	}
 }
 
