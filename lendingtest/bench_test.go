@@ -39,11 +39,12 @@ func BenchmarkLists(b *testing.B) {
 				Transactions: make([]lendingtest.Transaction, n), Withdrawals: make([]lendingtest.Withdrawal, n),
 			})
 			email := s.Newest(1).Customers[0].Email
+			const partner = "/api/Application/get-partner-applications/" + lendingtest.PartnerID
 			for _, list := range []struct{ name, path string }{
 				{"customer by e-mail", "/api/Customer/get-customer-by-email?email=" + email},
 				{"applications", "/api/Application/get-customer-applications/" + loan.CustomerID},
 				{"loans", "/api/Loan/get-customer-loans/" + loan.CustomerID},
-				{"partner", fmt.Sprintf("/api/Application/get-partner-applications/%s?take=20&skip=%d", lendingtest.PartnerID, n-20)},
+				{"partner", fmt.Sprintf("%s?take=20&skip=%d", partner, n-20)},
 				{"transactions", "/api/Loan/get-transactions-paged/" + loan.ID + "?take=20&descending=true"},
 				{"withdrawals", "/api/Loan/get-withdrawals/" + loan.ID + "?take=20&descending=true"},
 			} {

@@ -35,8 +35,12 @@ func TestListsFollowTheOwner(t *testing.T) {
 	give(0, two.ID, other.PartnerID)
 	give(1, two.ID, lendingtest.PartnerID)
 	give(1, one.ID, lendingtest.PartnerID)
-	const applications, partner, loansOf = "/api/Application/get-customer-applications/",
-		"/api/Application/get-partner-applications/", "/api/Loan/get-customer-loans/"
+	const (
+		applications = "/api/Application/get-customer-applications/"
+		partner      = "/api/Application/get-partner-applications/"
+		loansOf      = "/api/Loan/get-customer-loans/"
+		byEmail      = "/api/Customer/get-customer-by-email?email="
+	)
 	assert.Equal(t, []any{apps[1].ID, apps[2].ID}, ids(applications+one.ID))
 	assert.Equal(t, []any{apps[0].ID}, ids(applications+two.ID))
 	assert.Equal(t, []any{loans[1].ID, loans[2].ID}, ids(loansOf+one.ID))
@@ -48,15 +52,14 @@ func TestListsFollowTheOwner(t *testing.T) {
 	assert.Empty(t, ids(applications+two.ID))
 	assert.Equal(t, map[string]int{one.ID: 3, two.ID: 0}, r.Newest(9).ApplicationsOf)
 
-	const byEmail = "/api/Customer/get-customer-by-email?email="
-	assert.Equal(t, one.ID, r.get(byEmail+"oNE@example.com").object()["id"])
+	assert.Equal(t, one.ID, r.get(byEmail + "oNE@example.com").object()["id"])
 	r.UpdateCustomer(one.ID, func(c *lendingtest.Customer) { c.Email = "new@example.com" })
-	assert.Equal(t, one.ID, r.get(byEmail+"NEW@example.com").object()["id"])
+	assert.Equal(t, one.ID, r.get(byEmail + "NEW@example.com").object()["id"])
 	assert.Equal(t, 204, r.get(byEmail+"one@example.com").status)
 	r.ResetFor(lendingtest.Username)
 	assert.Empty(t, r.Snapshot().Applications)
 	r.token = r.Token(lendingtest.Username)
-	assert.Equal(t, one.ID, r.get(byEmail+"new@example.com").object()["id"], "a customer of no partner")
+	assert.Equal(t, one.ID, r.get(byEmail + "new@example.com").object()["id"], "a customer of no partner")
 }
 
 // A subscription of a partner and a subscription of his customer each get the event, once, in
