@@ -247,14 +247,13 @@ func (c *Client) Session() *Session {
 
 // Close cancels a sign-in or refresh in progress, waits for its end, and closes idle
 // connections. Other calls in progress continue.
-func (c *Client) Close() error {
+func (c *Client) Close() {
 	if session := c.Session(); session != nil {
 		session.state().engine.Close()
 	}
 	if s := c.carrier.settings(); !s.foreign {
 		s.http.CloseIdleConnections()
 	}
-	return nil
 }
 
 // String returns the address of the service.
