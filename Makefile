@@ -98,8 +98,9 @@ docs: tools ## Comments name what exists and are plain, links lead somewhere, no
 api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do; REF=v1.2.0 compares with that version
 	@tools/api.sh $(BIN)/apidiff $(REF)
 
-# What takes longest under contrib kills processes and servers. It holds what databases keep, with any Go version.
-kills := ^Test(Crash|Failover|Fleet|NothingIsLost|ManyDeadLetters|AsynchronousCommit|WorkTxDoesNotGuess)|Kill
+# What takes longest under contrib kills processes and servers, or repeats suites in other modes of PostgreSQL. It holds
+# what databases keep, with any Go version.
+kills := ^Test(Crash|Failover|Fleet|NothingIsLost|ManyDeadLetters|AsynchronousCommit|WorkTxDoesNotGuess)|Kill|KeepTheirContracts/(behind|serializable|with)
 
 versions: ## Run vet and the tests with the other Go version that is supported, without the slowest of contrib, and hold the root's coverage floors
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
