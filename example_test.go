@@ -539,7 +539,7 @@ func ExampleWithTokenStore() {
 		if err := client.Session().SignIn(context.Background()); err != nil {
 			fmt.Println(err)
 		}
-		_ = client.Close()
+		client.Close()
 	}
 	fmt.Println("codes sent:", len(service.Sent()))
 	// Output: codes sent: 1

@@ -142,7 +142,7 @@ func benchmarkClient(tb testing.TB, url string, hc *http.Client) *lending.Client
 	}
 	client, err := lending.New(url, opts...)
 	require.NoError(tb, err)
-	tb.Cleanup(func() { _ = client.Close() })
+	tb.Cleanup(client.Close)
 	return client
 }
 

@@ -89,7 +89,7 @@ func TestKeyCostsTwoWrites(t *testing.T) {
 			if status == http.StatusOK {
 				costs(client, id, 1, 0)
 			}
-			_ = client.Close()
+			client.Close()
 			server.Close()
 		})
 	}

@@ -189,7 +189,7 @@ func (j *journey) connect() (stop func()) {
 	}
 	j.client = client
 	return func() {
-		_ = client.Close()
+		client.Close()
 		if server != nil {
 			server.Client().CloseIdleConnections()
 			server.Close()

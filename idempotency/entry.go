@@ -72,6 +72,9 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 	return d.Idle + entry.Age
 }
 
+// isShown reports whether a check can find the response of the mutation.
+func (d *entryData) isShown() bool { return d.Before != nil && rowOf(d.Route).answer != nil }
+
 // age returns the time since the first send of a mutation in doubt, else the time since the last
 // save.
 func (d *entryData) age(entry *store.Entry) time.Duration {

@@ -95,6 +95,35 @@ func TestReadsThatLagShowTheRightID(t *testing.T) {
 	})
 }
 
+// TestALostResponseIsFoundBeforeTheNextMutation cuts the response of the first application. The
+// second application waits until reads show the id of the first: of two new applications nobody
+// could tell which is whose.
+func TestALostResponseIsFoundBeforeTheNextMutation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New(lendingtest.WithReadLag(time.Second))
+		defer service.Close()
+		o := newOrder(service)
+		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+		create := func(key string) (lending.ApplicationID, error) {
+			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
+		}
+		service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 3})
+		_, err := create("first")
+		require.ErrorIs(t, err, lending.ErrMayHaveHappened)
+		begun := service.Snapshot().Applications
+		_, err = create("second")
+		require.ErrorIs(t, err, idempotency.ErrLocked)
+		require.Positive(t, lending.NextOf(err).After)
+		var second lending.ApplicationID
+		patiently(t, func() error { second, err = create("second"); return err })
+		first, err := create("first")
+		require.NoError(t, err)
+		assert.Equal(t, begun[len(begun)-1].ID, first.String())
+		assert.NotEqual(t, first, second)
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
 // TestReadsThatLagDoNotClaimAWithdrawal is the README's way through two withdrawals: the second
 // is lost, and only the first has moved money.
 func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {

@@ -63,7 +63,8 @@ func TestALockIsFreeAlthoughItsOwnerIsGone(t *testing.T) {
 		state store.State // of the first
 	}{
 		{"a read shows it", createApplicationRoute, create, lendingtest.Fault{ResetAfter: true}, false, store.Done},
-		{"cut", createApplicationRoute, create, lendingtest.Fault{CutBody: 3}, false, store.InDoubt},
+		{"cut", createApplicationRoute, create, lendingtest.Fault{CutBody: 3}, false, store.Done},
+		{"cut, no read shows it", withdrawRoute, withdraw, lendingtest.Fault{CutBody: 3}, false, store.InDoubt},
 		{"no read shows it", createApplicationRoute, create, lendingtest.Fault{ResetBefore: true}, true, store.Free},
 		{"executed late", createApplicationRoute, create, lendingtest.Fault{Late: 4 * time.Minute}, true, store.Done},
 		{"no read tells", withdrawRoute, withdraw, lendingtest.Fault{ResetAfter: true}, true, store.NeedsReview},

@@ -65,7 +65,7 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	switch {
 	case err != nil:
 		return k.refuse(held)
-	case isInDoubt(other.State) && (!of.Happened || of.Open):
+	case isInDoubt(other.State) && (!of.Happened || of.Open || of.isShown()):
 		return k.takeFrom(ctx, other, &of, held)
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
@@ -80,8 +80,10 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
 }
 
-// takeFrom is release for a mutation in doubt, which needs its lock while the service can
-// execute it. After that time a person may have to decide, but the lock is free.
+// takeFrom is release for a mutation in doubt. The mutation needs its lock while the service can
+// execute it, and until a read shows a response that was lost: next to the records of another
+// mutation, nobody could tell which is whose. After that time a person may have to decide, but the
+// lock is free.
 func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryData, held Error) error {
 	idle := of.idle(other)
 	late := k.MaxLateness - idle
@@ -93,7 +95,7 @@ func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryD
 		v, err = k.finish(ctx, k.call.Client(), other, of)
 	}
 	switch {
-	case errors.Is(err, store.ErrConflict), err == nil && (v.happened || v.absent && late <= 0):
+	case errors.Is(err, store.ErrConflict), err == nil && (v.happened || v.absent && late <= 0 && !of.Happened):
 		return store.ErrConflict
 	case err != nil || late > 0:
 		held.cause, held.RetryAfter = err, recheck(idle, max(late, k.MaxLateness/2))

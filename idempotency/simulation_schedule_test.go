@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/simulation"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -44,7 +42,8 @@ type schedule struct {
 	encrypted bool     // what lies in the store
 
 	service     *lendingtest.Service
-	entries     store.Store // of all processes
+	sandbox     *lendingtest.Service // another service, whose client uses the same store
+	entries     store.Store          // of all processes
 	token       string
 	application lending.ApplicationID // of which the name is changed
 	loan        lendingtest.Loan
@@ -105,6 +104,8 @@ func (s *schedule) run() {
 	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000*time.Hour), lendingtest.WithReadLag(s.readLag))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
+	s.sandbox = lendingtest.New(lendingtest.WithReadLag(s.readLag))
+	defer s.sandbox.Close()
 	s.trace, s.token, s.entries = simulation.NewTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})
 	s.application = lending.ApplicationID(uuid.MustParse(s.service.AddApplication(lendingtest.Application{}).ID))
@@ -113,6 +114,7 @@ func (s *schedule) run() {
 	if s.person {
 		actors.Go(func() { s.helpNowAndThen(end) })
 	}
+	actors.Go(func() { s.strangersNowAndThen(end) })
 	random := rand.New(rand.NewPCG(uint64(s.seed), 2))
 	for id := range s.processes {
 		delay := time.Duration(random.Int64N(int64(time.Minute)))
@@ -197,38 +199,9 @@ func (s *schedule) finish() {
 	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
 		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
 	}
-	s.strangers()
+	s.strangersEnd()
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
-}
-
-// strangers use the same store and the same key for another service: in a namespace of their own it
-// is another mutation, and in the same one an error.
-func (s *schedule) strangers() {
-	if s.commands["customer"] == nil {
-		return
-	}
-	entries, sandbox := s.entries, lendingtest.New()
-	defer sandbox.Close()
-	if s.encrypted {
-		entries, _ = store.NewEncrypted(entries, make([]byte, 32))
-	}
-	for _, other := range []struct {
-		namespace string
-		want      error
-		executed  int
-	}{{"", idempotency.ErrOtherAccount, 0}, {"sandbox", nil, 1}, {"sandbox", nil, 1}} {
-		log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{Namespace: other.namespace}))
-		client := fake.Must(lending.New("https://sandbox.example", lending.WithIdempotency(log),
-			lending.WithTokenSource(lending.StaticToken(sandbox.Token(lendingtest.Username))),
-			lending.WithHTTPClient(&http.Client{Transport: sandbox.Transport()})))
-		ctx := lending.WithIdempotencyKey(context.Background(), "customer")
-		_, err := client.Applications.CreateCustomer(ctx, fake.Ada())
-		if n := sandbox.Executed(fake.CreateRoute); !errors.Is(err, other.want) || n != other.executed {
-			s.violate("another service", nil, "namespace %q: %v, executed %d times", other.namespace, err, n)
-		}
-		_ = client.Close()
-	}
 }
 
 func (s *schedule) take(p *fleetMember) {

@@ -38,6 +38,7 @@ const (
 //   - a request is in the log before it is sent, and no other one is sent under its key;
 //   - all replays of a key are equal, and the answer of the service or made of its id;
 //   - of commands that set a value the newest that was called for is the one that stays;
+//   - the client of another service, with the same store and the same key, is another customer;
 //   - each error says the truth: not sent, rejected and done are what the service saw.
 //
 // Reads can lag. A command can be executed late, as long as reads show it within MaxLateness
@@ -73,7 +74,7 @@ func TestMutationsSimulation(t *testing.T) {
 		for _, what := range []string{
 			"crash", "freeze", "late execution", "resolved by a person", "rebuilt",
 			"replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request",
-			"accepted other request",
+			"accepted other request", "stranger done",
 		} {
 			assert.Positive(t, all.counted[what], "no schedule had: %s", what)
 		}

@@ -111,16 +111,6 @@ func (t *tables) dropPartner(id string) {
 	t.subscriptions.dropWhere(func(sub *Subscription) bool { return sub.PartnerID == id || gone[sub.CustomerID] })
 }
 
-func (t *table[T]) dropWhere(gone func(*T) bool) {
-	t.ids = slices.DeleteFunc(t.ids, func(id string) bool {
-		if !gone(t.rows[id]) {
-			return false
-		}
-		delete(t.rows, id)
-		return true
-	})
-}
-
 // isAbout reports whether a request comes from this account, or names a record of this customer,
 // application or loan. It needs s.mu.
 func (s *Service) isAbout(c *call, whom string) bool {
@@ -149,9 +139,10 @@ func (s *Service) isAbout(c *call, whom string) bool {
 // related returns the identifiers and their owners, without duplicates: for a loan its
 // application, the application's customer and the customer's e-mail. It needs s.mu.
 func (s *Service) related(ids []string) (all []string) {
+	seen := map[string]bool{}
 	for _, id := range ids {
-		for id != "" && !slices.Contains(all, id) {
-			all = append(all, id)
+		for id != "" && !seen[id] {
+			seen[id], all = true, append(all, id)
 			id = s.beyond(id)
 		}
 	}

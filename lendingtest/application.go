@@ -184,7 +184,7 @@ func (c *call) applicationStatus(app *Application) (any, error) {
 func (c *call) getApplication(row *Application) (any, error) { return row, nil }
 
 func (c *call) customerApplications(row *Customer) (any, error) {
-	return c.applicationsOf(func(a *Application) bool { return a.CustomerID == row.ID }), nil
+	return slices.AppendSeq([]*Application{}, rowsOf(c.applications.by(ofCustomer(row.ID)))), nil
 }
 
 func (c *call) partnerApplications() (any, error) {
@@ -195,17 +195,7 @@ func (c *call) partnerApplications() (any, error) {
 	if !c.account.mayUse(partner) {
 		return nil, forbidden("The partner is not assigned to this account.")
 	}
-	return page(c, c.applicationsOf(func(a *Application) bool { return a.PartnerID == partner }), 0), nil
-}
-
-func (c *call) applicationsOf(fits func(*Application) bool) []*Application {
-	all := []*Application{}
-	for a := range c.applications.all() {
-		if fits(a) {
-			all = append(all, a)
-		}
-	}
-	return all
+	return slices.AppendSeq([]*Application{}, rowsOf(page(c, c.applications.by(ofPartner(partner)), 0))), nil
 }
 
 // setStatus changes the status and posts the event.

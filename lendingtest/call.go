@@ -30,6 +30,7 @@ type call struct {
 	account *Account // the caller's account, nil on anonymous routes
 	events  []Event  // passed to watchers after the handler
 	failed  failures
+	bulk    bulk
 
 	concerns []string // identifiers and e-mails, for ExecutedFor
 }
@@ -214,14 +215,21 @@ func (c *call) number(name string, otherwise int) int {
 // takeCap is the limit on loan lists and communication lists.
 const takeCap = 200
 
-// page cuts a list by skip and take. limit caps take; 0 means no cap.
-func page[T any](c *call, rows []T, limit int) []T {
-	skip, take := c.number("skip", 0), c.number("take", 2147483647)
+// window returns the part of a list of n rows that skip and take select. limit caps take; 0 means
+// no cap.
+func (c *call) window(n, limit int) (first, last int) {
+	first = min(c.number("skip", 0), n)
+	take := c.number("take", 2147483647)
 	if limit > 0 {
 		take = min(take, limit)
 	}
-	rows = rows[min(skip, len(rows)):]
-	return append([]T{}, rows[:min(take, len(rows))]...)
+	return first, first + min(take, n-first)
+}
+
+// page cuts a list by skip and take.
+func page[T any](c *call, rows []T, limit int) []T {
+	first, last := c.window(len(rows), limit)
+	return append([]T{}, rows[first:last]...)
 }
 
 // drained reports whether only white space is left.

@@ -70,7 +70,10 @@ func tenDigits(s string) (string, bool) {
 }
 
 func (c *call) byEmail(email string) *Customer {
-	return c.customers.find(func(row *Customer) bool { return strings.EqualFold(row.Email, email) })
+	for row := range rowsOf(c.customers.by(ofEmail(email))) {
+		return row
+	}
+	return nil
 }
 
 // refuseDuplicate adds an error if a customer already has this e-mail.

@@ -49,7 +49,7 @@ func Example_consumer() {
 
 		err = offerFor(context.Background(), client, application)
 		fmt.Println("offer:", err == nil, "arrived:", service.Arrived(process), "executed:", service.Executed(process))
-		_ = client.Close()
+		client.Close()
 		service.Close()
 	}
 	// Output:

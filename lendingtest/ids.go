@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -81,48 +79,4 @@ var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 func parseID(s string) (string, bool) {
 	s = strings.ToLower(s)
 	return s, uuidForm.MatchString(s) && s != zeroID
-}
-
-// table keeps rows by identifier and in order of creation.
-type table[T any] struct {
-	rows map[string]*T
-	ids  []string
-}
-
-func (t *table[T]) put(id string, row *T) *T {
-	if t.rows == nil {
-		t.rows = map[string]*T{}
-	}
-	if _, ok := t.rows[id]; !ok {
-		t.ids = append(t.ids, id)
-	}
-	t.rows[id] = row
-	return row
-}
-
-func (t *table[T]) get(id string) *T { return t.rows[id] }
-
-func (t *table[T]) all() iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for _, id := range t.ids {
-			if !yield(t.rows[id]) {
-				return
-			}
-		}
-	}
-}
-
-func (t *table[T]) drop(id string) {
-	delete(t.rows, id)
-	t.ids = slices.DeleteFunc(t.ids, func(other string) bool { return other == id })
-}
-
-// find returns the first row for which fits returns true, or nil.
-func (t *table[T]) find(fits func(*T) bool) *T {
-	for row := range t.all() {
-		if fits(row) {
-			return row
-		}
-	}
-	return nil
 }

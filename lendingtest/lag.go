@@ -8,10 +8,10 @@ import (
 
 // tables is the state that reads see.
 type tables struct {
-	customers     table[Customer]
-	applications  table[Application]
-	loans         table[Loan]
-	subscriptions table[Subscription]
+	customers     table[Customer, *Customer]
+	applications  table[Application, *Application]
+	loans         table[Loan, *Loan]
+	subscriptions table[Subscription, *Subscription]
 }
 
 // copyOf returns a function that copies the current row of an id into other tables.

@@ -18,13 +18,7 @@ func (c *call) openLoan(app *Application) {
 func (c *call) getLoan(row *Loan) (any, error) { return row, nil }
 
 func (c *call) customerLoans(row *Customer) (any, error) {
-	all := []*Loan{}
-	for loan := range c.loans.all() {
-		if loan.CustomerID == row.ID {
-			all = append(all, loan)
-		}
-	}
-	return all, nil
+	return slices.AppendSeq([]*Loan{}, rowsOf(c.loans.by(ofCustomer(row.ID)))), nil
 }
 
 // paged is the envelope of the two paged lists.
@@ -35,11 +29,13 @@ type paged[T any] struct {
 
 // pageOf returns a page. The request's descending sets the order.
 func pageOf[T any](c *call, rows []T) paged[T] {
-	rows = slices.Clone(rows)
+	first, last := c.window(len(rows), takeCap)
+	data := append([]T{}, rows[first:last]...)
 	if c.flag("descending") {
-		slices.Reverse(rows)
+		data = append(data[:0], rows[len(rows)-last:len(rows)-first]...)
+		slices.Reverse(data)
 	}
-	return paged[T]{Data: page(c, rows, takeCap), TotalCount: len(rows)}
+	return paged[T]{Data: data, TotalCount: len(rows)}
 }
 
 // transactions ignores descending, which only the paged lists have.

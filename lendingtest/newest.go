@@ -1,8 +1,6 @@
 package lendingtest
 
 import (
-	"iter"
-	"maps"
 	"slices"
 	"time"
 )
@@ -33,52 +31,24 @@ func (s *Service) Newest(n int) Newest {
 	all := Newest{
 		Time: s.now(), Sent: s.sent.last(n), Deliveries: s.post.delivered.last(n),
 		AllSent: len(s.sent.rows), AllDeliveries: len(s.post.delivered.rows),
-		AllCustomers: len(s.customers.ids), AllApplications: len(s.applications.ids), AllLoans: len(s.loans.ids),
+		AllCustomers: len(s.customers.order), AllApplications: len(s.applications.order), AllLoans: len(s.loans.order),
+		ApplicationsOf: map[string]int{}, LoansOf: map[string]int{},
 	}
 	for _, e := range s.requests.last(n) {
 		all.Requests = append(all.Requests, e.copy())
 	}
 	for c := range s.customers.last(n) {
 		all.Customers = append(all.Customers, *c)
+		all.ApplicationsOf[c.ID] = len(s.applications.by(ofCustomer(c.ID)))
 	}
 	for a := range s.applications.last(n) {
 		all.Applications = append(all.Applications, a.clone())
+		all.LoansOf[a.ID] = len(s.loans.by(ofApplication(a.ID)))
 	}
 	for l := range s.loans.last(n) {
 		all.Loans = append(all.Loans, l.clone())
 	}
-	all.ApplicationsOf = countBy(s.applications.all(), func(a *Application) string { return a.CustomerID })
-	all.LoansOf = countBy(s.loans.all(), func(l *Loan) string { return l.ApplicationID })
-	keepOnly(all.ApplicationsOf, all.Customers, func(c Customer) string { return c.ID })
-	keepOnly(all.LoansOf, all.Applications, func(a Application) string { return a.ID })
 	return all
-}
-
-func countBy[T any](rows iter.Seq[T], key func(T) string) map[string]int {
-	counts := map[string]int{}
-	for row := range rows {
-		counts[key(row)]++
-	}
-	return counts
-}
-
-func keepOnly[T any](counts map[string]int, rows []T, key func(T) string) {
-	shown := map[string]bool{}
-	for _, row := range rows {
-		shown[key(row)] = true
-	}
-	maps.DeleteFunc(counts, func(id string, _ int) bool { return !shown[id] })
-}
-
-// last returns the last n rows.
-func (t *table[T]) last(n int) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for _, id := range t.ids[max(0, len(t.ids)-n):] {
-			if !yield(t.rows[id]) {
-				return
-			}
-		}
-	}
 }
 
 // last returns the last n rows.

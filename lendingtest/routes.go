@@ -17,6 +17,7 @@ const (
 type route struct {
 	pattern string // method and path, as ServeMux and the interface write them
 	handle  func(*call) (any, error)
+	parse   func(*call) error // reads the body before the service is locked; nil for most routes
 	access  access
 	upload  bool // the handler reads the body as a stream and does its own locking
 }
@@ -90,8 +91,8 @@ func approvalRoutes() []route {
 // smallRoutes returns the groups Bulk, Authentication, Calculation, Communication and Customer.
 func smallRoutes() []route {
 	return []route{
-		{pattern: "POST /api/ApplicationBulk/create-customers", handle: (*call).createCustomers},
-		{pattern: "POST /api/ApplicationBulk/create-applications", handle: (*call).createApplications},
+		{pattern: "POST /api/ApplicationBulk/create-customers", handle: (*call).createCustomers, parse: (*call).parseCustomers},
+		{pattern: "POST /api/ApplicationBulk/create-applications", handle: (*call).createApplications, parse: (*call).parseApplications},
 
 		{pattern: "POST /api/Authenication/login", handle: (*call).login, access: anonymous},
 		{pattern: "POST /api/Authenication/validate-two-factor", handle: (*call).validateTwoFactor, access: anonymous},

@@ -173,7 +173,7 @@ func (s *Service) UpdateLoan(id string, f func(*Loan)) {
 	})
 }
 
-func update[T any](s *Service, t *table[T], id string, f func(*T)) {
+func update[T any, R keyed[T]](s *Service, t *table[T, R], id string, f func(*T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row := t.get(id)
@@ -181,6 +181,7 @@ func update[T any](s *Service, t *table[T], id string, f func(*T)) {
 		panic(fmt.Sprintf("lendingtest: no %T %q", row, id))
 	}
 	f(row)
+	t.put(id, row) // f may have changed its owner
 	s.seeded(id)
 }
 

@@ -98,6 +98,11 @@ func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 	if err := c.admit(); err != nil {
 		return nil, err
 	}
+	if c.route.parse != nil {
+		if err := c.route.parse(c); err != nil {
+			return nil, err
+		}
+	}
 	if !c.route.upload { // uploads lock by themselves, so that they read the file without the lock
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -38,13 +38,13 @@ func (c *call) subscribed() (*Subscription, target, error) {
 	if err != nil {
 		return nil, t, err
 	}
-	sub := c.subscriptions.find(func(sub *Subscription) bool {
-		return sub.PartnerID == t.partnerID && sub.CustomerID == t.customerID
-	})
-	if sub != nil {
-		c.concern(sub.ID)
+	for sub := range rowsOf(c.subscriptionsOf(t)) {
+		if sub.PartnerID == t.partnerID && sub.CustomerID == t.customerID {
+			c.concern(sub.ID)
+			return sub, t, nil
+		}
 	}
-	return sub, t, nil
+	return nil, t, nil
 }
 
 // mustBeSubscribed rejects a target without a subscription.

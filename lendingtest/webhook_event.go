@@ -23,13 +23,26 @@ type target struct{ partnerID, customerID string }
 // emit posts an event to all its subscribers. The id of the envelope is the id of the record, so
 // several events have the same id; the interface warns of such publishers. It needs s.mu.
 func (s *Service) emit(t target, event, id string, data map[string]any) {
-	for sub := range s.subscriptions.all() {
-		concerned := sub.PartnerID != "" && sub.PartnerID == t.partnerID ||
-			sub.CustomerID != "" && sub.CustomerID == t.customerID
-		if concerned && sub.IsActive && sub.wants(event) {
+	for sub := range rowsOf(s.subscriptionsOf(t)) {
+		if sub.IsActive && sub.wants(event) {
 			s.enqueue(sub, event, id, data)
 		}
 	}
+}
+
+// subscriptionsOf returns the subscriptions of the partner and of the customer.
+func (t *tables) subscriptionsOf(of target) (all []*tableRow[Subscription]) {
+	if of.partnerID != "" {
+		all = slices.Clone(t.subscriptions.by(ofPartner(of.partnerID)))
+	}
+	if of.customerID != "" {
+		for _, at := range t.subscriptions.by(ofCustomer(of.customerID)) {
+			if i, found := placeIn(all, at); !found {
+				all = slices.Insert(all, i, at)
+			}
+		}
+	}
+	return all
 }
 
 func (sub *Subscription) wants(event string) bool {

@@ -54,7 +54,7 @@ func open(t *testing.T, change func(*ops.Options)) *backend {
 	b.client, err = lending.New(b.service.URL,
 		lending.WithCredentials(fake.Credentials(b.service)), lending.WithIdempotency(b.log))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.client.Close() })
+	t.Cleanup(b.client.Close)
 	options := ops.Options{
 		Log: b.log, Inboxes: map[string]webhook.DeadLetters{"web hooks": b.inbox}, Session: b.client.Session(),
 		Who:    func(r *http.Request) (string, bool) { name := r.Header.Get("X-Person"); return name, name != "" },

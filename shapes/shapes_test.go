@@ -48,7 +48,7 @@ func watch(t *testing.T, known shapes.Seen) *watched {
 			Password: lending.NewSecret(lendingtest.AdministratorPassword),
 		}))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = w.client.Close() })
+	t.Cleanup(w.client.Close)
 	w.loan, err = lending.ParseLoanID(server.AddLoan(lendingtest.Loan{ID: loanID}).ID)
 	require.NoError(t, err)
 	return w

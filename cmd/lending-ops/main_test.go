@@ -42,7 +42,7 @@ func open(t *testing.T) *terminal {
 	client, err := lending.New(service.URL,
 		lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	t.Cleanup(client.Close)
 	row := service.AddLoan(lendingtest.Loan{})
 	calculation := fake.Invoice()
 	_, err = client.Calculation.Invoice(t.Context(), fake.Must(lending.ParseApplicationID(row.ApplicationID)), calculation)

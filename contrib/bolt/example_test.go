@@ -156,7 +156,7 @@ func ExampleOpenIdempotencyStore() {
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
 		})
 		fmt.Println("created:", err == nil)
-		_ = client.Close()
+		client.Close()
 		_ = store.Close()
 	}
 	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))

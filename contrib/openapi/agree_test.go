@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.client, err = lending.New(w.service.URL, lending.WithTokenSource(lending.StaticToken(w.token)))
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, w.client.Close()) })
+	t.Cleanup(w.client.Close)
 	return w
 }
 

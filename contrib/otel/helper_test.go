@@ -116,7 +116,7 @@ func newClient(t *testing.T, service *lendingtest.Server, opts ...lending.Option
 	token := account{lending.StaticToken(service.Token(lendingtest.Username))}
 	client, err := lending.New(service.URL, append(opts, lending.WithTokenSource(token))...)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	t.Cleanup(client.Close)
 	return client
 }
 

@@ -64,7 +64,7 @@ func ExampleNewTokenStore() {
 	for range 3 { // replicas
 		client := newClient(service, lending.WithTokenStore(must(lendingpostgres.NewTokenStore(pool, "lending", nil))))
 		fmt.Println("signed in:", client.Session().SignIn(ctx) == nil)
-		_ = client.Close()
+		client.Close()
 	}
 	fmt.Println("codes sent:", len(service.Sent()))
 	// Output:
@@ -106,8 +106,9 @@ func ExampleMigrate() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(client.Close())
-	// Output: <nil>
+	defer client.Close()
+	fmt.Println(client)
+	// Output: lending client of https://lending.example
 }
 
 // Every replica recognizes a second delivery of an event.
@@ -186,7 +187,7 @@ func ExampleNewIdempotencyStore() {
 		fmt.Println("to be done:", len(pending), err)
 		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, "order-42/create-customer"), newcomer())
 		fmt.Println("created:", err == nil)
-		_ = client.Close()
+		client.Close()
 	}
 	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))
 	// Output:

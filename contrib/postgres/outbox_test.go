@@ -40,7 +40,7 @@ func replica(tb testing.TB, service *lendingtest.Server, entries store.Store,
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
 	}))
 	require.NoError(tb, err)
-	tb.Cleanup(func() { _ = client.Close() })
+	tb.Cleanup(client.Close)
 	return client
 }
 

@@ -57,7 +57,7 @@ func ExampleNewTokenStore() {
 			return
 		}
 		fmt.Println("signed in:", client.Session().SignIn(context.Background()) == nil)
-		_ = client.Close()
+		client.Close()
 	}
 	fmt.Println("codes sent:", len(service.Sent()))
 	// Output:
@@ -162,7 +162,7 @@ func ExampleNewIdempotencyStore() {
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
 		})
 		fmt.Println("created:", err == nil)
-		_ = client.Close()
+		client.Close()
 	}
 	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))
 	// Output:

@@ -79,7 +79,7 @@ func (o *office) newClient(credentials lending.Credentials) *lending.Client {
 		lending.WithHTTPClient(&http.Client{Transport: o.service.Transport()}),
 		lending.WithCredentials(credentials), lending.WithIdempotency(o.log))
 	require.NoError(o.t, err)
-	o.t.Cleanup(func() { _ = client.Close() })
+	o.t.Cleanup(client.Close)
 	return client
 }
 

@@ -50,7 +50,8 @@ func operated(ctx context.Context, service *lendingtest.Service) (http.Handler, 
 	b := &backend{service, client, log, webhook.NewMemoryInbox()}
 	err = errors.Join(b.loseWithdrawal(ctx), b.loseDocument(ctx), b.loseApplication(ctx), b.setAside(ctx))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the demonstration of -ops: %w", err), client.Close())
+		client.Close()
+		return nil, fmt.Errorf("the demonstration of -ops: %w", err)
 	}
 	go b.check(ctx)
 	return ops.Handler(ops.Options{
@@ -64,7 +65,7 @@ func operated(ctx context.Context, service *lendingtest.Service) (http.Handler, 
 
 // check checks mutations in doubt. Mutations that no read can decide wait for a person.
 func (b *backend) check(ctx context.Context) {
-	defer func() { _ = b.client.Close() }()
+	defer b.client.Close()
 	for {
 		select {
 		case <-ctx.Done():

@@ -132,7 +132,7 @@ func replica(service string, tokens lending.TokenStore, challenges *shelf) (addr
 		return "", nil, err
 	}
 	server := httptest.NewServer(handler(client, challenges))
-	return server.URL, func() { server.Close(); _ = client.Close() }, nil
+	return server.URL, func() { server.Close(); client.Close() }, nil
 }
 
 // shelf keeps the challenge that waits for its code. A real web service uses a row in its

@@ -78,6 +78,13 @@ func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 			v = v.Elem()
 		}
 		return d.value(i, p.elem, v)
+	case text:
+		if c == '"' && !d.dry {
+			if end = jsonsplit.ASCII(d.data, i); end > 0 {
+				v.SetString(d.keep(d.data[i+1 : end-1]))
+				return end, true
+			}
+		}
 	default: // need the whole of the value
 	}
 	end = jsonsplit.End(d.data, i)
@@ -149,9 +156,8 @@ func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	var filled uint64
 	next := 0 // the likely field: members mostly come in the order of the fields
 	for i = jsonsplit.Space(d.data, i+1); d.data[i] != '}'; i = jsonsplit.Next(d.data, i) {
-		name, value := jsonsplit.Member(d.data, i)
-		f := p.find(name, next)
-		if i = value; f < 0 {
+		var f int
+		if i, f = d.member(i, p, next); f < 0 {
 			i = jsonsplit.End(d.data, i)
 			continue
 		}
@@ -169,6 +175,18 @@ func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 		next = f + 1
 	}
 	return i + 1, true
+}
+
+// member returns the start of the value of the member at i, and the number of its field, -1 for
+// none.
+func (d *decoder) member(i int, p *Plan, next int) (value, field int) {
+	if next < len(p.fields) {
+		if value = jsonsplit.Named(d.data, i, p.fields[next].name); value > 0 {
+			return value, next
+		}
+	}
+	name, value := jsonsplit.Member(d.data, i)
+	return value, p.find(name, next)
 }
 
 // find returns the number of the field for the member called name, -1 for none.

@@ -91,3 +91,52 @@ func TestPartsOfALongStringOfEscapes(t *testing.T) {
 		t.Error(n)
 	}
 }
+
+func TestASCII(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		ends bool
+	}{
+		{`""`, true},
+		{`"short"`, true},
+		{`"longer than eight"`, true},
+		{`"a quote\" inside"`, false},
+		{`"a \\ b"`, false},
+		{`"1234567\n"`, false},
+		{`"é"`, false},
+		{`"longer than eight é"`, false},
+	} {
+		t.Run(test.text, func(t *testing.T) {
+			for _, around := range []string{"", ", \"another string\""} {
+				want := 0
+				if test.ends {
+					want = 1 + len(test.text)
+				}
+				if got := jsonsplit.ASCII([]byte("["+test.text+around+"]"), 1); got != want {
+					t.Errorf("before %q: %d", around, got)
+				}
+			}
+		})
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want int
+	}{
+		{`{"amount":1}`, 10},
+		{`{"amount" : 1}`, 12},
+		{`{"Amount":1}`, 0},
+		{`{"amounts":1}`, 0},
+		{`{"amoun":1}`, 0},
+		{`{"":1}`, 0},
+		{`{"a":""}`, 0},
+	} {
+		t.Run(test.text, func(t *testing.T) {
+			if got := jsonsplit.Named([]byte(test.text), 1, "amount"); got != test.want {
+				t.Errorf("%d", got)
+			}
+		})
+	}
+}

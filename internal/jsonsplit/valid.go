@@ -116,13 +116,10 @@ func validString(text []byte, i int) int {
 // plain returns the place of the first special byte of a string, from i on: a quote, a backslash
 // or a control character. plain tests eight bytes at once, because most of a text is strings.
 func plain(text []byte, i int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(text); i += 8 {
 		w := binary.LittleEndian.Uint64(text[i:])
-		quote, backslash := w^ones*'"', w^ones*'\\'
 		// The lowest top bit set marks the first special byte.
-		found := ((w-ones*' ')&^w | (quote-ones)&^quote | (backslash-ones)&^backslash) & tops
-		if found != 0 {
+		if found := ((w-ones*' ')&^w | equal(w, '"') | equal(w, '\\')) & tops; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}
 	}
@@ -130,6 +127,15 @@ func plain(text []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+const ones, tops = 0x0101010101010101, 0x8080808080808080
+
+// equal sets the top bit of the bytes of w equal to c. Bytes above the lowest such byte may be
+// marked too.
+func equal(w uint64, c byte) uint64 {
+	w ^= ones * uint64(c)
+	return (w - ones) &^ w
 }
 
 // validEscape takes the bytes after a backslash and returns the place of the last.

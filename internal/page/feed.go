@@ -2,13 +2,12 @@ package page
 
 import (
 	"encoding/json"
-	"fmt"
 	"html/template"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -121,20 +120,24 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// push sends the sections that differ from shown, as a JSON object.
+// push sends the sections that differ from shown, as a JSON object. The texts are not copied,
+// because 200 pages would fill the memory with copies.
 func push(w http.ResponseWriter, f frame, shown map[string]string) error {
-	var members []string
+	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(f.sections)) {
 		if text := f.sections[name]; shown[name] != text {
 			shown[name] = text
-			members = append(members, strconv.Quote(name)+":"+text)
+			parts = append(parts, ",", strconv.Quote(name), ":", text)
 		}
 	}
-	if len(members) == 0 {
+	if len(parts) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintf(w, "data: {%s}\n\n", strings.Join(members, ",")); err != nil {
-		return err
+	parts[0] = "data: {"
+	for _, part := range append(parts, "}\n\n") {
+		if _, err := io.WriteString(w, part); err != nil {
+			return err
+		}
 	}
 	return http.NewResponseController(w).Flush()
 }

@@ -131,9 +131,12 @@ func TestStreamIsQuiet(t *testing.T) {
 	})
 }
 
+// deaf is a browser that has gone.
 type deaf struct{ *httptest.ResponseRecorder }
 
 func (deaf) Write([]byte) (int, error) { return 0, errors.New("gone") }
+
+func (deaf) WriteString(string) (int, error) { return 0, errors.New("gone") }
 
 func TestAssets(t *testing.T) {
 	for _, test := range []struct{ path, kind string }{

@@ -471,7 +471,7 @@ func (p *process) signIn(long time.Duration) {
 // close ends the process.
 func (p *process) close() {
 	start := time.Now()
-	_ = p.client.Close()
+	p.client.Close()
 	p.sim.watch.hasClosed(p, start)
 	p.exit()
 }

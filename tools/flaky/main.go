@@ -31,6 +31,7 @@ var (
 	rest  = flag.Int("rest", 5, "how often every other test runs")
 	procs = flag.String("procs", "1,2,4", "the values of GOMAXPROCS")
 	only  = flag.String("only", "", "a regexp of folder and test, as in './webhook TestWork'")
+	busy  = flag.Bool("load", true, "keep the processors busy; false beside another flaky")
 	out   = flag.String("out", "", "the folder for test binaries and for the output of failed runs; a temporary one by default")
 )
 
@@ -51,8 +52,9 @@ func flaky(modules []string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := load()
-	defer stop()
+	if *busy {
+		defer load()()
+	}
 	all := &result{ran: map[string]int{}, failures: map[string][]failure{}}
 	for i, r := range runs {
 		began := time.Now()

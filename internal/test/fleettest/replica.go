@@ -88,7 +88,8 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 	for ticks := time.Tick(20 * time.Millisecond); ; {
 		select {
 		case <-ended:
-			return told, client.Close()
+			client.Close()
+			return told, nil
 		case <-ticks:
 			told.Calls++
 			_, err := client.Applications.ListByCustomer(context.Background(), lending.CustomerID(uuid.New()))

@@ -95,13 +95,14 @@ func (p *Partner) process(ctx context.Context, o Order, application lending.Appl
 		return idempotency.Verdict{}, err
 	})
 	_, err := p.Client.Applications.Process(ctx, application)
-	return unlessDone(err)
+	return unlessLost(err)
 }
 
-// unlessDone returns nil if the command ran and only its response is lost, which nobody needs
-// here.
-func unlessDone(err error) error {
-	if lending.OutcomeOf(err) == lending.OutcomeDone {
+// unlessLost returns nil if the command ran and its response is lost for good: nobody needs the
+// response here. After a lost response that a later call may find, the next try calls again, so
+// that the log ends the doubt.
+func unlessLost(err error) error {
+	if errors.Is(err, idempotency.ErrAnswerLost) && lending.NextOf(err).Person {
 		return nil
 	}
 	return err
@@ -148,7 +149,7 @@ func (p *Partner) draw(ctx context.Context, o Order, application lending.Applica
 	if lending.OutcomeOf(err) == lending.OutcomeRejected { // a later password may have replaced this password
 		return laterError("the withdrawal is not confirmed: " + err.Error())
 	}
-	return unlessDone(err)
+	return unlessLost(err)
 }
 
 // laterError is an error of the partner. lending.NextOf calls its Next method.

@@ -77,11 +77,7 @@ func NewClient(t *testing.T, baseURL string, opts ...lending.Option) *lending.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(client.Close)
 	return client
 }
 
