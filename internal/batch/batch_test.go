@@ -98,22 +98,22 @@ func TestALoneCallRunsAtOnce(t *testing.T) {
 func TestCallsThatWaitShareATransaction(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		store  store
+		store  *store
 		calls  int
 		shared []int // items of each transaction
 		alone  int   // transactions of single items, after the first two
 	}{
-		{"both wait", store{}, 2, []int{2}, 0},
-		{"a single call waits", store{}, 1, nil, 1},
-		{"more than 64 items", store{}, 100, []int{36, 64}, 0},
-		{"more than 1 MiB", store{size: 400 << 10}, 5, []int{2, 2}, 1},
-		{"items above 1 MiB", store{size: 2 << 20}, 3, nil, 3},
-		{"the transaction fails", store{err: errors.New("a failure")}, 3, []int{3}, 3},
-		{"the transaction panics", store{panics: true}, 3, []int{3}, 3},
+		{"both wait", &store{}, 2, []int{2}, 0},
+		{"a single call waits", &store{}, 1, nil, 1},
+		{"more than 64 items", &store{}, 100, []int{36, 64}, 0},
+		{"more than 1 MiB", &store{size: 400 << 10}, 5, []int{2, 2}, 1},
+		{"items above 1 MiB", &store{size: 2 << 20}, 3, nil, 3},
+		{"the transaction fails", &store{err: errors.New("a failure")}, 3, []int{3}, 3},
+		{"the transaction panics", &store{panics: true}, 3, []int{3}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &tt.store
+				s := tt.store
 				g := s.group()
 				busy(t, g, 50*ms)
 				var calls sync.WaitGroup
