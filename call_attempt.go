@@ -27,6 +27,9 @@ func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error 
 	if x.key != nil && x.request.effect == Mutation {
 		ctx, x.deadline = transport.WithDeadline(ctx)
 	}
+	if x.prepared != nil {
+		ctx = x.prepared.For(ctx)
+	}
 	x.http = x.client.settings().http
 	x.http.Transport = x
 	traced := x.trace(ctx, token)
@@ -85,12 +88,16 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	}
 	x.attempts++
 	start := time.Now()
-	through := x.client.settings().http.Transport
 	if x.request.effect == Mutation {
 		hr = guard(hr)
 	}
+	through := x.client.settings().http.Transport
+	var fresh *transport.Fresh
 	if x.request.effect == Mutation || x.isCheck() {
-		through = x.client.settings().fresh
+		fresh = x.client.settings().fresh
+	}
+	if fresh != nil {
+		through = fresh
 	}
 	resp, err := through.RoundTrip(hr)
 	switch {
@@ -101,6 +108,9 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	default:
 		err = x.read(resp)
 		x.parsed = parseAnswer(&x.answer)
+		if err == nil && fresh != nil {
+			fresh.Replenish()
+		}
 	}
 	x.err = err
 	x.observe(start, resp)

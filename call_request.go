@@ -36,6 +36,7 @@ type exchange struct {
 
 	key      *idempotencyKey     // of the mutation; nil for a call without a key
 	deadline *transport.Deadline // of a mutation with a key
+	prepared *transport.Prepared // the connection of a mutation with a key; may be nil
 
 	attempts int
 	answer   Response      // the last response
@@ -249,8 +250,8 @@ type settings struct {
 	base      url.URL
 	userAgent []string // the value of the header
 	http      http.Client
-	fresh     http.RoundTripper // sends mutations and checks, each on a connection of its own
-	foreign   bool              // the http.Client is the caller's, and may use HTTP/2 and add headers
+	fresh     *transport.Fresh // sends mutations and checks; nil for a caller's transport
+	foreign   bool             // the http.Client is the caller's, and may use HTTP/2 and add headers
 	tokens    TokenSource
 	logger    *slog.Logger
 	observers []func(context.Context, Attempt)

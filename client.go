@@ -39,14 +39,15 @@ type config struct {
 	session  *Session
 	store    TokenStore
 	maxConns int // of each kind; 0 without WithMaxConns
+
+	withoutSpares bool
 }
 
 // Option changes how [New] makes a client.
 type Option func(*config) error
 
 // WithHTTPClient sends through a copy of hc. Without it the client has a transport with time
-// limits for each stage and HTTP/1.1. Each mutation, and each read that checks a mutation, uses
-// a connection of its own. Other reads keep connections for a few seconds.
+// limits for each stage, HTTP/1.1, and the connections that [New] describes.
 //
 // The client refuses redirects and keeps no cookies, with any hc. It relies on hc's Transport
 // for the rest:
@@ -69,7 +70,7 @@ func WithHTTPClient(hc *http.Client) Option {
 }
 
 // WithMaxConns bounds the connections to the service: at most n for reads, and at most n for
-// mutations and checks. The default is 256: both kinds together take half of the 1,024 open
+// mutations and checks, spare connections included. The default is 256: both kinds together take half of the 1,024 open
 // files that many systems allow a process.
 //
 // If all connections are busy, a call waits for a connection. If its context ends first, the
@@ -83,6 +84,15 @@ func WithMaxConns(n int) Option {
 			return argumentError("WithMaxConns", CodeRange, "must be at least 1")
 		}
 		c.maxConns = n
+		return nil
+	}
+}
+
+// WithoutSpareConnections opens a connection only when a mutation or a check needs it: see
+// [New]. Each of them then takes two more round trips over TLS.
+func WithoutSpareConnections() Option {
+	return func(c *config) error {
+		c.withoutSpares = true
 		return nil
 	}
 }
@@ -173,6 +183,14 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 //
 // Without [WithCredentials] or [WithTokenSource] the client can call only anonymous routes. The
 // error is an [*ArgumentError].
+//
+// Each mutation, and each read that checks a mutation, uses a connection on which nothing was
+// sent before. Other reads keep connections for a few seconds. After a response to a mutation or
+// a check, the client opens a spare connection for the next, which then needs a single round
+// trip. The client keeps a spare connection for 2 seconds. It keeps more of them, at most 16,
+// while mutations follow each other faster than connections open. A program with a mutation an
+// hour opens an unused connection an hour: [WithoutSpareConnections] prevents that. There are no
+// spare connections through a proxy, with [WithHTTPClient] or on Windows.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
@@ -221,12 +239,11 @@ func (c *config) setTransport() error {
 	if c.http.Transport == nil {
 		c.http.Transport = http.DefaultTransport
 	}
-	c.fresh = c.http.Transport
 	switch {
 	case !c.foreign:
 		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
 		pooled.OnProxyConnectResponse = refusalOfProxy
-		c.http.Transport, c.fresh = pooled, transport.OnceEach(pooled)
+		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, &c.base, !c.withoutSpares)
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}
@@ -253,6 +270,7 @@ func (c *Client) Close() {
 	}
 	if s := c.carrier.settings(); !s.foreign {
 		s.http.CloseIdleConnections()
+		s.fresh.Close()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // Idempotency is a layer around the mutations that have an idempotency key: see
@@ -87,6 +88,8 @@ type sendOnce struct {
 	within context.Context //nolint:containedctx // of Do: derives from ctx, and marks checks
 	over   error           // why send no longer works; nil if it works
 	answer *Response       // a 2xx response; nil if there was none
+
+	prepared *transport.Prepared // the connection for send; nil if there is none
 }
 
 var (
@@ -104,7 +107,7 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	if err := s.x.request.withheld; err != nil {
 		return nil, err
 	}
-	s.over = errSentTwice
+	s.over, s.x.prepared = errSentTwice, s.prepared
 	if ctx == s.within {
 		ctx = s.ctx
 	} else {
@@ -121,11 +124,25 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	return s.answer, nil
 }
 
+// prepare begins to connect, once. It returns nil if send opens its connection itself.
+func (s *sendOnce) prepare(ctx context.Context) *transport.Prepared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh := s.x.client.settings().fresh
+	if s.prepared == nil && fresh != nil && s.over == nil {
+		s.prepared = fresh.Prepare(withoutKey(ctx))
+	}
+	return s.prepared
+}
+
 // close waits for a running send, and refuses later ones.
 func (s *sendOnce) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = errSentLate
+	if s.prepared != nil {
+		s.prepared.Close()
+	}
 }
 
 // throughLayer has the layer make the mutation happen once. answered reports a response to
@@ -291,6 +308,24 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 		return x.notSent(err)
 	}
 	return nil
+}
+
+// Connect begins to open the connection for send, so that a layer can make its checks meanwhile.
+// The returned function waits for the connection. Its error is for a call that was not sent. Do
+// closes the connection if send does not use it.
+//
+// Without Connect, and with a transport of [WithHTTPClient] or a proxy, send opens the connection.
+func (m *MutationCall) Connect(ctx context.Context) (connected func() error) {
+	prepared := m.hidden().prepare(ctx)
+	if prepared == nil {
+		return func() error { return nil }
+	}
+	return func() error {
+		if err := prepared.Wait(); err != nil {
+			return m.Error(err)
+		}
+		return nil
+	}
 }
 
 // Error returns the error of the call in its present state, with cause. The outcome is of this

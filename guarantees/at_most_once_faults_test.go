@@ -56,8 +56,10 @@ type faultServer struct {
 	foreign  string // address that redirects point to
 	also     func() // closed with it
 	healed   atomic.Bool
+	sparing  atomic.Bool // a request before the trial leads to a spare connection
 
 	arrivals, accepted atomic.Int32
+	used               atomic.Int32 // connections with a request
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -119,13 +121,20 @@ func (s *faultServer) serve(conn net.Conn) {
 		return
 	}
 	reader, warm := bufio.NewReader(conn), false
-	for {
+	for first := true; ; first = false {
 		request, err := http.ReadRequest(reader)
 		if err != nil {
 			return
 		}
+		if first {
+			s.used.Add(1)
+		}
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			return
+		}
+		if s.sparing.Load() {
+			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"spare"`))
+			continue
 		}
 		if s.warming.Load() > 0 {
 			s.meet()

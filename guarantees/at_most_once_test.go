@@ -40,6 +40,7 @@ type trial struct {
 	call   func(context.Context, *lending.Client) (any, error)
 	route  catalog.Route
 	answer string // of the service, if it succeeds
+	spare  bool   // whether there is a spare connection for the call
 }
 
 // expected is what the table says of the trial.
@@ -157,7 +158,9 @@ func conformanceTrials(t *testing.T) []*trial {
 			if name == "Applications.Offer with force" {
 				row.Reads = false
 			}
-			trials = append(trials, &trial{f, name, all[name], row, row.Success()})
+			own := f.Client == "" || f.Client == "renewing"
+			spare := own && !row.Reads && f.Then != "rst-early" && (i+j)%2 == 0
+			trials = append(trials, &trial{f, name, all[name], row, row.Success(), spare})
 		}
 	}
 	return trials
@@ -196,6 +199,9 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	client, closeIdle := tr.client(t, service, cancel)
 	defer closeIdle()
 	start := time.Now()
+	if tr.spare {
+		service.makeSpare(t, client)
+	}
 	service.warm(t, client)
 	if tr.fault.Client == "canceled" {
 		cancel()
@@ -250,7 +256,7 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 			failed("the next call: %v", err)
 		}
 		if time.Since(start) < 3*time.Second { // still: a busy machine takes its time
-			connections = int(service.accepted.Load())
+			connections = int(service.used.Load())
 			if !tr.route.Reads && slices.Contains([]string{"", "renewing"}, tr.fault.Client) {
 				connections -= int(service.arrivals.Load()) // a mutation has its own
 			}
@@ -258,6 +264,15 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 		}
 	}
 	return tr.fault.Warm
+}
+
+// makeSpare makes a mutation, after which the client opens a spare connection.
+func (s *faultServer) makeSpare(t *testing.T, client *lending.Client) {
+	t.Helper()
+	s.sparing.Store(true)
+	assert.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application), "before the spare connection")
+	s.sparing.Store(false)
+	s.used.Store(0)
 }
 
 // warm makes as many connections as the fault asks for.
@@ -436,14 +451,16 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 // and each mutation has its own, see TestMutationTakesNoLeftoverAnswer.
 func TestReadsShareAConnection(t *testing.T) {
 	var connections, arrivals atomic.Int32
+	type requests struct{}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrivals.Add(1)
-		wire.Answer(200, "true")(w, r)
-	}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
+		if r.Context().Value(requests{}).(*atomic.Int32).Add(1) == 1 {
 			connections.Add(1)
 		}
+		wire.Answer(200, "true")(w, r)
+	}))
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, requests{}, new(atomic.Int32))
 	}
 	server.Start()
 	defer server.Close()

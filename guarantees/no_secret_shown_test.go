@@ -411,18 +411,23 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 // run makes one call with everything that observes it writing to shown.
 func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
 	t.Helper()
+	inner, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var told error
 	opts := []lending.Option{
 		lending.WithTokenSource(lending.StaticToken("test-token")),
 		lending.WithLogger(slog.New(slog.NewJSONHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithLogger(slog.New(slog.NewTextHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) {
 			show(shown, a)
-			show(shown,
-				chain(a.Err)...)
+			show(shown, chain(a.Err)...)
+			if a.Number > 1 {
+				cancel() // instead of further attempts that look the same
+			}
 		}),
 		lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
 			show(shown, begun)
-			return ctx, func(ended lending.Call) { show(shown, ended); show(shown, chain(ended.Err)...) }
+			return ctx, func(ended lending.Call) { show(shown, ended); told = ended.Err }
 		}),
 	}
 	if c.transport != nil {
@@ -431,12 +436,23 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
 	client, err := lending.New(c.base+wire.BasePath, opts...)
 	require.NoError(t, err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
-	defer cancel()
-	_, err = c.call(ctx, client)
+	_, err = c.call(overdue{inner}, client)
+	if told != err { //nolint:errorlint // the caller of run shows err
+		show(shown, chain(told)...)
+	}
 	var holdsURL *url.Error
 	assert.NotErrorAs(t, err, &holdsURL)
 	return err
+}
+
+// overdue is a context that tells its end as that of a deadline.
+type overdue struct{ context.Context }
+
+func (o overdue) Err() error {
+	if o.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 type lockedBuffer struct {

@@ -203,11 +203,10 @@ func (k *keyedCall) fate() string {
 // prepare makes the check before the send, and records "sent".
 func (k *keyedCall) prepare(ctx context.Context) error {
 	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
-	if err := k.call.GetToken(ctx); err != nil && k.entry.State == store.Free {
+	if err := k.notSent(k.call.GetToken(ctx)); err != nil {
 		return err
-	} else if err != nil {
-		return k.refuse(Error{kind: ErrInDoubt, cause: err})
 	}
+	connected := k.call.Connect(ctx) // beside the check
 	if k.row.check != nil && k.data.Before == nil && k.check == nil {
 		if err := k.reserve(ctx); err != nil {
 			return err
@@ -218,6 +217,10 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	}
 	if k.adds() {
 		k.data.Adds = k.row.leaves(k.call, k.data.Before)
+	}
+	// A service that cannot be reached must end the call before "sent" is recorded, too.
+	if err := k.notSent(connected()); err != nil {
+		return err
 	}
 	deadline, _ := ctx.Deadline()
 	k.left = k.data.Left
@@ -240,6 +243,15 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	failed := k.refuse(Error{kind: ErrStore, cause: err})
 	k.free(ctx, time.Second) // the failed save may have had its effect
 	return failed
+}
+
+// notSent returns the error of a call that ends before its send, nil for nil. An earlier send of
+// the key can be in doubt.
+func (k *keyedCall) notSent(err error) error {
+	if err == nil || k.entry.State == store.Free {
+		return err
+	}
+	return k.refuse(Error{kind: ErrInDoubt, cause: err})
 }
 
 // checkBefore makes the check before the send. It adds the records of the last mutation of the

@@ -99,7 +99,7 @@ func TestTokensThatExpiredGo(t *testing.T) {
 
 // A request that is kept does not keep its connection.
 func TestRequestsLetConnectionsGo(t *testing.T) {
-	const requests = 400
+	const requests = 200
 	r := serverRig(t, lendingtest.WithTLS())
 	transport := r.client.Transport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true

@@ -18,6 +18,7 @@ import (
 )
 
 func TestMemoryDeduperKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	storetest.Deduper(t, func(_ *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
 		deduper := webhook.NewMemoryDeduper(opts)
 		return func() webhook.Deduper { return deduper }

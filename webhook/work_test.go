@@ -21,6 +21,7 @@ import (
 )
 
 func TestMemoryInboxKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	storetest.Inbox(t, func(*testing.T, time.Duration) func() webhook.Inbox {
 		inbox := webhook.NewMemoryInbox()
 		return func() webhook.Inbox { return inbox }

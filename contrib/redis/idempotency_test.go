@@ -21,6 +21,7 @@ import (
 )
 
 func TestIdempotencyStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()

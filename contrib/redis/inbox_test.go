@@ -49,6 +49,7 @@ func TestConstructorsRefuseNoClient(t *testing.T) {
 }
 
 func TestDeduperKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	client := startRedis(t).client()
 	defer client.Close()
 	storetest.Deduper(t, func(t *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
@@ -117,6 +118,7 @@ func TestDeduperFailsWithoutRedis(t *testing.T) {
 }
 
 func TestInboxKeepsItsContract(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := startRedis(t)
 	storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 		require.NoError(t, server.client().FlushAll(t.Context()).Err())

@@ -15,8 +15,14 @@ import (
 // response is lost, the reasons of failed calls, a sandbox shared by 50 accounts, life after the
 // happy path, webhooks in every mode, and fields learned from real responses.
 func TestJourney(t *testing.T) {
-	node := sandboxtest.Interpreter(t, "node", "--eval", "fetch")
-	program, learned := sandboxtest.Build(t), filepath.Join(t.TempDir(), "shapes.json")
+	node, program := sandboxtest.Interpreter(t, "node", "--eval", "fetch"), sandboxtest.Build(t)
+	t.Run("whole", func(t *testing.T) { journey(t, node, program) })
+	t.Run("cannot begin", func(t *testing.T) { journeyCannotBegin(t, node, program) })
+}
+
+func journey(t *testing.T, node, program string) {
+	t.Helper()
+	learned := filepath.Join(t.TempDir(), "shapes.json")
 	out, err := exec.CommandContext(t.Context(), "go", "run", "../fields", "-state", learned,
 		"testdata/capture.jsonl").CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -27,9 +33,8 @@ func TestJourney(t *testing.T) {
 }
 
 // If the sandbox is missing or has no control, the program says how to fix this.
-func TestJourneyCannotBegin(t *testing.T) {
-	node := sandboxtest.Interpreter(t, "node", "--eval", "fetch")
-	program := sandboxtest.Build(t)
+func journeyCannotBegin(t *testing.T, node, program string) {
+	t.Helper()
 	for _, test := range []struct{ name, url, says string }{
 		{"nobody listens", "http://127.0.0.1:1", "no connection to http://127.0.0.1:1; is the sandbox running?"},
 		{"no control", sandboxtest.Start(t, program, "-control=false"), "is off: start the sandbox with -control"},

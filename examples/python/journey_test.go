@@ -16,8 +16,13 @@ import (
 // A program in another language does the whole journey against the sandbox, a separate process,
 // and controls it: over http, and over https with the certificate that the sandbox writes.
 func TestJourney(t *testing.T) {
-	python := sandboxtest.Interpreter(t, "python3", "-I", "-c", "import ssl")
-	sandbox := sandboxtest.Build(t)
+	python, sandbox := sandboxtest.Interpreter(t, "python3", "-I", "-c", "import ssl"), sandboxtest.Build(t)
+	t.Run("whole", func(t *testing.T) { journey(t, python, sandbox) })
+	t.Run("cannot begin", func(t *testing.T) { journeyCannotBegin(t, python, sandbox) })
+}
+
+func journey(t *testing.T, python, sandbox string) {
+	t.Helper()
 	certificate := filepath.Join(t.TempDir(), "sandbox.pem")
 	for _, test := range []struct {
 		scheme string
@@ -39,9 +44,8 @@ func TestJourney(t *testing.T) {
 
 // If the sandbox is missing or has no control, the program says how to fix this. It does not
 // report a lost response.
-func TestJourneyCannotBegin(t *testing.T) {
-	python := sandboxtest.Interpreter(t, "python3", "-I", "-c", "import ssl")
-	sandbox := sandboxtest.Build(t)
+func journeyCannotBegin(t *testing.T, python, sandbox string) {
+	t.Helper()
 	for _, test := range []struct{ name, url, says string }{
 		{"nobody listens", "http://127.0.0.1:1", "no connection to http://127.0.0.1:1/_control; is the sandbox running?"},
 		{"no control", sandboxtest.Start(t, sandbox, "-control=false"), "is off: start the sandbox with -control"},

@@ -32,6 +32,7 @@ func TestFrozenProcess(t *testing.T) {
 		return
 	}
 	fake.NeedsControl(t)
+	t.Parallel()
 	const life = 3 * time.Second
 	service := lendingtest.NewServer(lendingtest.WithTokenLifetime(life))
 	defer service.Close()

@@ -23,6 +23,7 @@ import (
 )
 
 func TestMemoryTokenStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	storetest.TokenStore(t, func(*testing.T) func() lending.TokenStore {
 		store := lending.NewMemoryTokenStore()
 		return func() lending.TokenStore { return store }
@@ -41,6 +42,7 @@ func TestFileTokenStoreKeepsItsContract(t *testing.T) {
 }
 
 func TestEncryptedTokenStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 		store := lending.NewMemoryTokenStore()
 		return func() lending.TokenStore { return encrypted(t, store, 1) }

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +20,7 @@ type Deadline struct {
 
 type deadlineContext struct{}
 
-// WithDeadline returns a context for a single request. The request's connection of [OnceEach]
+// WithDeadline returns a context for a single request. The request's connection in [Fresh]
 // writes nothing after the deadline of ctx. The Deadline is nil if ctx has none.
 func WithDeadline(ctx context.Context) (context.Context, *Deadline) {
 	at, ok := ctx.Deadline()
@@ -48,20 +47,22 @@ func (d *Deadline) Got() {
 // NeverLeft reports whether the deadline kept every byte of the request back.
 func (d *Deadline) NeverLeft() bool { return d != nil && d.refused.Load() && !d.wrote.Load() }
 
-// timelyConn is the connection of a request with a deadline.
-type timelyConn struct {
-	net.Conn
-
-	deadline *Deadline
+// allows reports whether a write may begin. It notes writes of the request.
+func (d *Deadline) allows() bool {
+	if d == nil {
+		return true
+	}
+	if d.refused.Load() || d.IsOver() {
+		d.refused.Store(true)
+		return false
+	}
+	if d.got.Load() {
+		d.wrote.Store(true)
+	}
+	return true
 }
 
-func (c *timelyConn) Write(p []byte) (int, error) {
-	if c.deadline.refused.Load() || c.deadline.IsOver() {
-		c.deadline.refused.Store(true)
-		return 0, ErrLate
-	}
-	if c.deadline.got.Load() {
-		c.deadline.wrote.Store(true)
-	}
-	return c.Conn.Write(p)
+func deadlineIn(ctx context.Context) *Deadline {
+	d, _ := ctx.Value(deadlineContext{}).(*Deadline)
+	return d
 }

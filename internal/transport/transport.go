@@ -2,7 +2,6 @@
 package transport
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -27,27 +26,6 @@ func New(maxConns int) *http.Transport {
 		MaxConnsPerHost:        maxConns, // counts connections being dialed, even for canceled calls
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
-		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of OnceEach
+		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for the connections of Fresh
 	}
-}
-
-// OnceEach returns a transport like another, with a new connection for each request. A late or
-// second response of the service then cannot answer the next mutation, or the next check, whose
-// "not found" would resend a mutation. Looking for bytes on a kept connection before its next
-// use is not enough: bytes may still be on their way. A mutation also never meets a closing
-// connection.
-//
-// The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
-func OnceEach(like *http.Transport) *http.Transport {
-	once := like.Clone()
-	once.DisableKeepAlives = true
-	dial := like.DialContext
-	once.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if deadline, ok := ctx.Value(deadlineContext{}).(*Deadline); ok && err == nil {
-			conn = &timelyConn{Conn: conn, deadline: deadline}
-		}
-		return conn, err
-	}
-	return once
 }

@@ -100,7 +100,9 @@ func TestMutationsResumeTLS(t *testing.T) {
 	defer server.Close()
 	pooled := transport.New(256)
 	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	hc := &http.Client{Transport: transport.OnceEach(pooled)}
+	fresh := transport.NewFresh(pooled, parsed(t, server.URL), true)
+	defer fresh.Close()
+	hc := &http.Client{Transport: fresh}
 	for _, resumes := range []bool{false, true, true} {
 		t.Run(fmt.Sprint(resumes), func(t *testing.T) {
 			resp, err := hc.Post(server.URL, "application/json", strings.NewReader("{}"))

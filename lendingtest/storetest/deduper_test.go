@@ -115,10 +115,6 @@ func (c *claimModel) Release(context.Context) error {
 	return nil
 }
 
-func TestDeduperModel(t *testing.T) {
-	Deduper(t, func(_ *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper { return openDedupers("")(opts) })
-}
-
 func TestDeduperFindsFlaws(t *testing.T) {
 	eachFlaw(t, deduperRules(), openDedupers, map[string][]string{
 		"claims what is claimed": {

@@ -311,10 +311,6 @@ func (m *idempotencyModel) isBefore(e entryModel, after uint64) bool {
 	return e.number <= after
 }
 
-func TestIdempotencyStoreModel(t *testing.T) {
-	IdempotencyStore(t, func(*testing.T) func() store.Store { return openIdempotency("") })
-}
-
 func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, idempotencyRules(), openIdempotency, map[string][]string{
 		"is for one process": nil,

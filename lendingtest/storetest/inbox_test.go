@@ -234,10 +234,6 @@ func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ erro
 	return counts, nil
 }
 
-func TestInboxModel(t *testing.T) {
-	Inbox(t, func(_ *testing.T, lease time.Duration) func() webhook.Inbox { return openInboxes("")(lease) })
-}
-
 func TestInboxFindsFlaws(t *testing.T) {
 	const (
 		tells    = "a dead letter has the event and the cause"

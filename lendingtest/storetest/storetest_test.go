@@ -37,7 +37,8 @@ func (r *recorder) Fatalf(format string, arguments ...any) {
 
 // eachFlaw fails unless a store without a flaw keeps every rule, a store with a flaw breaks
 // exactly the listed rules, and each rule finds at least one flaw. A question mark marks a rule
-// that a flaw breaks only in some interleavings.
+// that a flaw breaks only in some interleavings. The tests of the stores run the suites in real
+// time.
 func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, flaws map[string][]string) {
 	t.Helper()
 	found := map[string]bool{}

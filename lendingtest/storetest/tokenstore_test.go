@@ -144,10 +144,6 @@ func (c *cachedTokens) Save(ctx context.Context, token lending.StoredToken) erro
 	return err
 }
 
-func TestTokenStoreModel(t *testing.T) {
-	TokenStore(t, func(*testing.T) func() lending.TokenStore { return openTokens("") })
-}
-
 func TestTokenStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, tokenStoreRules(), openTokens, map[string][]string{
 		"shows a lease as a token": {"a new store is empty"},

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestOutput(t *testing.T) {
+func TestOutputUnderKill(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
 	assert.Contains(t, out.String(), "10 of 10 withdrawals confirmed")

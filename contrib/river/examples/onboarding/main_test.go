@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestOutput(t *testing.T) {
+func TestOutputUnderKill(t *testing.T) {
 	customers, _ := onboardingtest.Size()
 	out, err := shown(t, "worker")
 	require.NoError(t, err)

@@ -1,0 +1,82 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// spareLife is the longest time between the opening of a connection and its use. Servers keep a
+// silent connection for longer.
+const spareLife = 2 * time.Second
+
+// conn is a connection on which no request was sent.
+type conn struct {
+	net.Conn // with TLS if the service has TLS
+
+	wire  wireConn
+	since time.Time
+	taken atomic.Bool // by net/http
+
+	handover handover
+}
+
+// isYoung asks the wall clock too: the monotonic clock stops while a machine sleeps.
+func (c *conn) isYoung() bool {
+	now := time.Now()
+	return now.Sub(c.since) < spareLife && now.Round(0).Sub(c.since.Round(0)).Abs() < spareLife
+}
+
+// isQuiet reports whether the service has neither closed the connection nor sent anything but
+// session tickets, as far as the kernel knows.
+func (c *conn) isQuiet() bool {
+	c.wire.looks = true
+	_, err := c.Read(c.wire.seen[:]) // TLS takes the tickets
+	c.wire.looks = false
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func (c *conn) closeUnlessTaken() {
+	if c.taken.CompareAndSwap(false, true) {
+		_ = c.Close()
+	}
+}
+
+// wireConn is the connection below TLS.
+type wireConn struct {
+	net.Conn
+
+	deadline *Deadline     // of the request that has the connection; may be nil
+	counted  chan struct{} // see Fresh; nil for a connection that net/http counts
+	closed   atomic.Bool
+
+	looks bool    // Read does not wait for input
+	seen  [1]byte // the input that Read has found
+	peek  error   // of the last look at the input
+}
+
+// Read returns [os.ErrDeadlineExceeded] instead of waiting while c looks: TLS can go on after
+// this error.
+func (c *wireConn) Read(p []byte) (int, error) {
+	if c.looks && !c.hasInput() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	if !c.deadline.allows() {
+		return 0, ErrLate
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *wireConn) Close() error {
+	err := c.Conn.Close()
+	if c.counted != nil && c.closed.CompareAndSwap(false, true) {
+		<-c.counted
+	}
+	return err
+}

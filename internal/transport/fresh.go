@@ -1,0 +1,200 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
+)
+
+// Fresh is a transport with a connection for each request, on which nothing was sent before. A
+// late or second response of the service then cannot answer the next mutation, or the next
+// check, whose "not found" would resend a mutation. Looking for bytes on a kept connection
+// before its next use is not enough: bytes may still be on their way. A mutation also never
+// meets a connection that the service closes after an earlier response.
+//
+// The connection may exist before the request: see [Fresh.Prepare] and [Fresh.Replenish]. If a
+// proxy leads to the service, net/http opens the connection for each request.
+//
+// The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
+type Fresh struct {
+	standard *http.Transport // opens the connection of each request itself
+	given    *http.Transport // sends a request through the connection in its context
+	base     http.Request    // a request to the service, for the choice of a proxy
+	address  string          // host and port of the service; "" if only standard can connect
+	tls      *tls.Config     // nil for http
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+
+	conns  chan struct{} // an element for each open connection
+	held   chan struct{} // an element for each connection of a [Prepared]
+	spares spares
+}
+
+// NewFresh returns a transport for the service at base, with the limits and the TLS of another
+// transport. Without spares it opens no connections for later requests.
+func NewFresh(like *http.Transport, base *url.URL, withSpares bool) *Fresh {
+	f := &Fresh{
+		standard: like.Clone(), base: http.Request{URL: base}, address: addressOf(base),
+		conns: make(chan struct{}, like.MaxConnsPerHost), held: make(chan struct{}, like.MaxConnsPerHost/2),
+	}
+	f.spares.init(!withSpares || !canLook)
+	f.standard.DisableKeepAlives = true
+	f.dial = like.DialContext
+	f.standard.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := f.dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &wireConn{Conn: conn, deadline: deadlineIn(ctx)}, nil
+	}
+	f.given = f.standard.Clone()
+	f.given.Proxy, f.given.MaxConnsPerHost = nil, 0
+	f.given.DialContext, f.given.DialTLSContext = handedOver, handedOver
+	if base.Scheme == "https" {
+		f.tls = like.TLSClientConfig.Clone()
+		f.tls.ServerName = base.Hostname()
+	}
+	return f
+}
+
+// addressOf returns host and port of the service, "" for a host that net/http has to translate.
+func addressOf(base *url.URL) string {
+	for _, r := range base.Host {
+		if r > 0x7f {
+			return ""
+		}
+	}
+	port := base.Port()
+	switch {
+	case port != "":
+	case base.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(base.Hostname(), port)
+}
+
+// isDirect reports whether no proxy is between the client and the service.
+func (f *Fresh) isDirect() bool {
+	if f.address == "" || f.standard.Proxy == nil {
+		return f.address != ""
+	}
+	proxy, err := f.standard.Proxy(&f.base)
+	return proxy == nil && err == nil
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f *Fresh) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != f.base.URL.Host || !f.isDirect() {
+		return f.standard.RoundTrip(r)
+	}
+	ctx := r.Context()
+	conn, err := f.connectionFor(ctx)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	conn.wire.deadline = deadlineIn(ctx)
+	defer conn.closeUnlessTaken() // a request that net/http refuses takes no connection
+	conn.handover = handover{ctx, conn}
+	return f.given.RoundTrip(r.WithContext(&conn.handover))
+}
+
+// connectionFor returns the connection of a request: prepared, spare or new.
+func (f *Fresh) connectionFor(ctx context.Context) (*conn, error) {
+	if p, ok := ctx.Value(preparedContext{}).(*Prepared); ok {
+		if c := p.take(); c != nil {
+			return c, nil
+		}
+	}
+	return f.connect(ctx)
+}
+
+// connect returns a spare or a new connection. It waits while all connections are busy.
+func (f *Fresh) connect(ctx context.Context) (*conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if c := f.takeSpare(ctx); c != nil {
+		return c, nil
+	}
+	select {
+	case f.conns <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	c, err := f.open(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return c, err
+}
+
+var errHandshake error = timeoutError{redact.Text("the TLS handshake took too long")}
+
+// timeoutError is a [net.Error].
+type timeoutError struct{ error }
+
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+// open opens a connection. The caller has put an element into f.conns, which the end of the
+// connection takes out.
+func (f *Fresh) open(ctx context.Context) (*conn, error) {
+	dialed, err := f.dial(ctx, "tcp", f.address)
+	if err != nil {
+		<-f.conns
+		return nil, err
+	}
+	c := &conn{wire: wireConn{Conn: dialed, counted: f.conns}, since: time.Now()}
+	if c.Conn = &c.wire; f.tls == nil {
+		return c, nil
+	}
+	limited, stop := context.WithTimeout(ctx, f.standard.TLSHandshakeTimeout)
+	defer stop()
+	secure := tls.Client(&c.wire, f.tls)
+	if err := secure.HandshakeContext(limited); err != nil {
+		_ = c.wire.Close()
+		if limited.Err() != nil && ctx.Err() == nil {
+			err = errHandshake
+		}
+		return nil, err
+	}
+	c.Conn = secure
+	return c, nil
+}
+
+// handover is the context of a request with its connection. It is a part of the connection, so
+// that it costs no allocation.
+type handover struct {
+	context.Context //nolint:containedctx // of the request
+
+	conn *conn
+}
+
+type connContext struct{}
+
+func (h *handover) Value(key any) any {
+	if key == (connContext{}) {
+		return h.conn
+	}
+	return h.Context.Value(key)
+}
+
+// handedOver dials for f.given.
+func handedOver(ctx context.Context, _, _ string) (net.Conn, error) {
+	if c, ok := ctx.Value(connContext{}).(*conn); ok && c.taken.CompareAndSwap(false, true) {
+		return c.Conn, nil
+	}
+	return nil, context.Canceled // the request has ended
+}
+
+// Close closes the spare connections, and opens no others.
+func (f *Fresh) Close() { f.spares.close() }

@@ -1,0 +1,83 @@
+package transport
+
+import "context"
+
+// Prepared is a connection for a request that will follow.
+type Prepared struct {
+	fresh *Fresh
+	ctx   context.Context //nolint:containedctx // of the call
+	stop  context.CancelFunc
+
+	done chan struct{} // closed when the fields below are set
+	conn *conn
+	err  error
+	held bool
+}
+
+type preparedContext struct{}
+
+// Prepare begins to connect. It takes a spare connection if there is one. At most half of the
+// connections are prepared: a caller that holds one may need another, for a check or a sign-in.
+func (f *Fresh) Prepare(ctx context.Context) *Prepared {
+	p := &Prepared{fresh: f, done: make(chan struct{})}
+	p.ctx, p.stop = context.WithCancel(ctx)
+	if cap(f.held) == 0 || !f.isDirect() {
+		close(p.done)
+		return p
+	}
+	go func() {
+		defer close(p.done)
+		p.connect()
+	}()
+	return p
+}
+
+func (p *Prepared) connect() {
+	select {
+	case p.fresh.held <- struct{}{}:
+		p.held = true
+		p.conn, p.err = p.fresh.connect(p.ctx)
+	case <-p.ctx.Done():
+		p.err = context.Cause(p.ctx)
+	}
+}
+
+// Wait waits for the connection, and replaces it if it is no longer good. After an error no
+// request was sent.
+func (p *Prepared) Wait() error {
+	<-p.done
+	if p.conn != nil && !(p.conn.isYoung() && p.conn.isQuiet()) {
+		_ = p.conn.Close()
+		p.conn, p.err = p.fresh.connect(p.ctx)
+	}
+	return p.err
+}
+
+// For returns a context for the request that uses the connection.
+func (p *Prepared) For(ctx context.Context) context.Context {
+	return context.WithValue(ctx, preparedContext{}, p)
+}
+
+// take returns the connection, nil if there is none.
+func (p *Prepared) take() *conn {
+	<-p.done
+	c := p.conn
+	p.conn = nil
+	if p.held {
+		p.held = false
+		<-p.fresh.held
+	}
+	if c != nil && !c.isQuiet() {
+		_ = c.Close()
+		return nil
+	}
+	return c
+}
+
+// Close closes the connection unless a request has taken it.
+func (p *Prepared) Close() {
+	p.stop()
+	if c := p.take(); c != nil {
+		_ = c.Close()
+	}
+}
