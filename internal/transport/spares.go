@@ -10,9 +10,9 @@ import (
 const maxSpares = 16
 
 // spares are connections for requests that will follow. A goroutine opens each of them, and
-// keeps it until a request receives it. Their number follows the requests: a whole response
-// opens the first, a request that has to wait for a spare adds one, and a spare that ends
-// unused takes one away.
+// keeps it until a request receives it. Their number follows the requests: a request opens
+// the first, a request that has to wait for a spare adds one, and a spare that ends unused takes
+// one away.
 type spares struct {
 	ready chan *conn      // from the goroutines; nil for a connection that could not be opened
 	ctx   context.Context //nolint:containedctx // until the end of the client
@@ -36,15 +36,14 @@ func (s *spares) close() {
 	s.stop()
 }
 
-// Replenish opens a spare connection after a whole response, unless there are enough.
-func (f *Fresh) Replenish() {
+// replenish opens a spare connection as soon as a request has its own, unless there are enough.
+// The service can be reached then, and the spare can be there when the response is.
+func (f *Fresh) replenish() {
 	s := &f.spares
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.off && f.isDirect() {
-		s.most = max(s.most, 1)
-		f.fill()
-	}
+	s.most = max(s.most, 1)
+	f.fill()
 }
 
 // fill opens spares until there are enough, or all connections are in use. The caller holds mu.
