@@ -2,7 +2,6 @@ package lendingpostgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/batch"
 	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
@@ -70,6 +70,8 @@ type Inbox struct {
 	logger   opaque.Value[*slog.Logger]
 	claims   opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 	notifier opaque.Value[*notifier]
+	puts     opaque.Value[*batch.Group[putEvent]]
+	dones    opaque.Value[*batch.Group[int64]]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -93,6 +95,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	o.Logger = nil
 	b := &Inbox{database: d, name: name, options: o, logger: logger, notifier: opaque.Hide(new(notifier))}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
+	b.puts, b.dones = opaque.Hide(batch.New(b.put())), opaque.Hide(batch.New(b.handled()))
 	return b, nil
 }
 
@@ -109,83 +112,6 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 		return err
 	})
 	return rows, err
-}
-
-// The statements wait for another transaction that puts the same event. A key older than Keep
-// counts as unknown, even before its deletion.
-const (
-	putEvent = `
-WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())` + unlessSeen + `
-	RETURNING at)
-INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
-	putEventTx = atReadCommitted + `new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at)
-	SELECT $1::text, $2::bytea, pg_catalog.clock_timestamp() FROM level WHERE sees` + unlessSeen + `
-	RETURNING at
-), inserted AS (
-	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new RETURNING 1)` + elseTwoRows
-	putNewEvent = `
-WITH new AS (
-	INSERT INTO {inbox_seen} (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp()) RETURNING at)
-INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
-	unlessSeen = `
-	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval`
-)
-
-// Put implements [webhook.Inbox]. Put returns after the commit. If the connection breaks during
-// the commit, Put tries again, and returns [webhook.ErrDuplicate] if the first try was
-// committed. The event is in the inbox in both cases.
-func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
-	arguments, err := b.eventArguments(event)
-	if err != nil {
-		return err
-	}
-	rows, err := b.exec(ctx, putEvent, arguments...)
-	switch {
-	case err != nil:
-		return err
-	case rows == 0:
-		return webhook.ErrDuplicate
-	}
-	b.claims().LookIn(0)
-	b.notify(ctx)
-	return nil
-}
-
-// PutTx puts an event in a transaction of the caller. The event is in the inbox if the
-// transaction commits. For a known event, PutTx returns [webhook.ErrDuplicate], and the
-// transaction can continue at every isolation level. PutTx waits for another transaction that
-// puts the same event.
-//
-// Workers take the event within Poll. With Notify, the transaction also notifies the processes
-// that listen; such transactions commit one after the other.
-func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
-	arguments, err := b.eventArguments(event)
-	if err != nil {
-		return err
-	}
-	added, err := insertTx(ctx, tx, statement{b.sql(putEventTx), arguments},
-		statement{b.sql(putEvent), arguments}, statement{b.sql(putNewEvent), arguments[:3]})
-	switch {
-	case err != nil:
-		return err
-	case !added:
-		return webhook.ErrDuplicate
-	case b.options.Notify:
-		_, err = tx.Exec(ctx, notifyChannel, b.channel())
-	}
-	return err
-}
-
-// eventArguments returns the arguments of the statements above.
-func (b *Inbox) eventArguments(event *webhook.Event) ([]any, error) {
-	body := event.Body()
-	if _, err := webhook.Parse(body); err != nil {
-		return nil, err // a handmade event; no worker could read it
-	}
-	key := sha256.Sum256(body)
-	return []any{b.name, key[:], body, b.options.Keep}, nil
 }
 
 // A claim is a random number, so an old claim never matches a new claim, even after the database
@@ -213,8 +139,28 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
-	return b.claims().Ended(entry.ID, err)
+	return b.claims().Ended(entry.ID, b.dones().Do(ctx, id))
+}
+
+// handled is the store of events to remove.
+func (b *Inbox) handled() batch.Store[int64] {
+	return batch.Store[int64]{
+		Alone: func(ctx context.Context, id int64) error {
+			_, err := b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
+			return err
+		},
+		Together: func(ctx context.Context, ids []int64) ([]error, error) {
+			_, err := b.once(ctx, func(conn *pgxpool.Conn) error {
+				_, err := conn.Exec(ctx, b.sql(`
+WITH patience AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $3::text, true))
+DELETE FROM {inbox} USING patience WHERE id = ANY ($1::bigint[]) AND name = $2::text AND due IS NOT NULL`),
+					ids, b.name, lockTimeout)
+				return err
+			})
+			return make([]error, len(ids)), err
+		},
+		Size: func(int64) int { return 0 },
+	}
 }
 
 // ofClaim limits a statement to an event that is still claimed by the caller.

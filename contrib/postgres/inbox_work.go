@@ -1,6 +1,7 @@
 package lendingpostgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,11 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // While handle runs, its open transaction delays vacuum, and an
 // idle_in_transaction_session_timeout may end it.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
-	w := &txWork{Inbox: b, handle: handle, reset: resetOf(b.pool().Config()), taken: map[*webhook.Event]*txEntry{}}
+	pool := b.pool().Config()
+	w := &txWork{
+		Inbox: b, handle: handle, reset: resetOf(pool.ConnConfig), connected: pool.AfterConnect,
+		taken: map[*webhook.Event]*txEntry{},
+	}
 	webhook.Work(ctx, w, w.act, b.fitting(opts))
 }
 
@@ -75,8 +80,9 @@ func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
 // txWork is the inbox that WorkTx passes to [webhook.Work].
 type txWork struct {
 	*Inbox
-	handle TxFunc
-	reset  func(ctx context.Context, conn *pgx.Conn) error
+	handle    TxFunc
+	reset     string // statements that restore the settings of a new session
+	connected func(ctx context.Context, conn *pgx.Conn) error
 
 	mu    sync.Mutex
 	taken map[*webhook.Event]*txEntry
@@ -137,20 +143,13 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	}
 	var said error // returned by handle, with a commit
 	err = w.retry(ctx, func(conn *pgxpool.Conn) error {
-		defer w.clean(ctx, conn.Conn())
-		tx, err := conn.BeginTx(ctx, w.options.Tx)
+		clean := false
+		defer func() { w.clean(ctx, conn.Conn(), clean) }()
+		tx, err := w.begin(ctx, conn, id, claim)
 		if err != nil {
 			return err
 		}
-		// The DELETE comes first. It proves that the claim still holds, and locks the row until
-		// the end of the transaction, even if handle ends the transaction early.
-		tag, err := tx.Exec(ctx, w.sql("DELETE FROM {inbox}"+ofClaim), id, w.name, claim)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = errClaimLost
-		}
-		if err == nil {
-			err = w.handle(ctx, tx, event) // a panic closes the connection, which rolls back
-		}
+		err = w.handle(ctx, tx, event) // a panic closes the connection, which rolls back
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if err != nil && !errors.Is(err, webhook.ErrDuplicate) && !errors.Is(err, webhook.ErrNotRecorded) { // both errors are successes
@@ -160,7 +159,7 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 		if failed := w.commit(ctx, conn, tx, entry.InboxEntry); failed != nil {
 			return failed
 		}
-		entry.ended, said = true, err
+		entry.ended, said, clean = true, err, true
 		return nil
 	})
 	if err == nil {
@@ -169,37 +168,71 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	return err
 }
 
-// clean resets the settings of a connection before the connection returns to the pool. The pool
-// closes a connection with an open transaction.
-func (w *txWork) clean(ctx context.Context, conn *pgx.Conn) {
+// begin begins a transaction and removes the event, in a single message. The removal proves that
+// the claim still holds, and locks the row until the end of the transaction, even if the function
+// ends the transaction early. Without the claim, the statement divides by zero.
+func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64) (pgx.Tx, error) {
+	o := w.options.Tx
+	o.BeginQuery = beginOf(o) + fmt.Sprintf(w.sql("; WITH gone AS (DELETE FROM {inbox} WHERE id = %d AND claim = %d RETURNING 1) SELECT 1 / pg_catalog.count(*) FROM gone"), id, claim)
+	o.CommitQuery = cmp.Or(o.CommitQuery, "commit") + "; " + w.reset
+	tx, err := conn.BeginTx(ctx, o)
+	if err == nil {
+		return tx, nil
+	}
+	if stateOf(err) == divisionByZero {
+		err = errClaimLost
+	}
+	if conn.Conn().PgConn().TxStatus() == 'E' {
+		_, _ = conn.Exec(ctx, "rollback")
+	}
+	return nil, err
+}
+
+const divisionByZero = "22012" // SQLSTATE
+
+// beginOf returns the statement that begins a transaction.
+func beginOf(o pgx.TxOptions) string {
+	if o.BeginQuery != "" {
+		return o.BeginQuery
+	}
+	text := "begin"
+	if o.IsoLevel != "" {
+		text += " isolation level " + string(o.IsoLevel)
+	}
+	return strings.TrimRight(text+" "+string(o.AccessMode)+" "+string(o.DeferrableMode), " ")
+}
+
+// clean restores the settings of a new session before a connection returns to the pool. A COMMIT
+// has reset them already. The pool closes a connection with an open transaction.
+func (w *txWork) clean(ctx context.Context, conn *pgx.Conn, reset bool) {
 	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if w.reset(ctx, conn) != nil {
+	var err error
+	if !reset {
+		_, err = conn.Exec(ctx, w.reset, pgx.QueryExecModeSimpleProtocol)
+	}
+	if err == nil && w.connected != nil {
+		err = w.connected(ctx, conn)
+	}
+	if err != nil {
 		_ = conn.Close(ctx)
 	}
 }
 
-// resetOf returns a function that restores the settings of a new session of the pool. PgBouncer
-// applies the settings of the connection string with SET, and RESET would undo them.
-func resetOf(pool *pgxpool.Config) func(ctx context.Context, conn *pgx.Conn) error {
+// resetOf returns the statements that restore the settings of a new session. PgBouncer applies
+// the settings of the connection string with SET, and RESET would undo them.
+func resetOf(config *pgx.ConnConfig) string {
 	statements := []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
-	for name, value := range pool.ConnConfig.RuntimeParams {
+	for name, value := range config.RuntimeParams {
 		if name != "options" {
 			quoted := strings.NewReplacer("'", "''", `\`, `\\`).Replace(value)
 			statements = append(statements, "SET "+pgx.Identifier{name}.Sanitize()+" = E'"+quoted+"'")
 		}
 	}
-	reset := strings.Join(statements, "; ")
-	return func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, reset, pgx.QueryExecModeSimpleProtocol)
-		if err == nil && pool.AfterConnect != nil {
-			err = pool.AfterConnect(ctx, conn)
-		}
-		return err
-	}
+	return strings.Join(statements, "; ")
 }
 
 var errClaimLost = fmt.Errorf("lendingpostgres: another worker has taken the event, or the event is done: %w", webhook.ErrClaimed)
@@ -207,8 +240,11 @@ var errClaimLost = fmt.Errorf("lendingpostgres: another worker has taken the eve
 // commit returns nil if the transaction was committed.
 func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *webhook.InboxEntry) error {
 	failed := errors.New("lendingpostgres: the function has ended the transaction; leave that to WorkTx")
-	if conn.Conn().PgConn().TxStatus() != 'I' {
+	switch conn.Conn().PgConn().TxStatus() {
+	case 'T':
 		failed = tx.Commit(ctx)
+	case 'E': // the server would answer a COMMIT with a rollback
+		failed = pgx.ErrTxCommitRollback
 	}
 	if failed == nil {
 		return nil

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -355,15 +358,65 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 
 // The transactions have the options of the inbox.
 func TestWorkTxIsolation(t *testing.T) {
-	w := newTxTest(t, withEffects(t, database(t)))
-	w.inbox = inboxOf(w.pool, &lendingpostgres.InboxOptions{Tx: pgx.TxOptions{IsoLevel: pgx.Serializable}})
+	for _, tt := range []struct {
+		name    string
+		options pgx.TxOptions
+		want    string
+	}{
+		{"none", pgx.TxOptions{}, "read committed off"},
+		{
+			"all", pgx.TxOptions{
+				IsoLevel: pgx.Serializable, AccessMode: pgx.ReadWrite, DeferrableMode: pgx.Deferrable,
+			}, "serializable on",
+		},
+		{"mode", pgx.TxOptions{DeferrableMode: pgx.Deferrable}, "read committed on"},
+		{"statements", pgx.TxOptions{
+			BeginQuery: "START TRANSACTION ISOLATION LEVEL REPEATABLE READ", CommitQuery: "END",
+		}, "repeatable read off"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newTxTest(t, withEffects(t, database(t)))
+			w.inbox = inboxOf(w.pool, &lendingpostgres.InboxOptions{Tx: tt.options})
+			require.NoError(t, w.inbox.Put(t.Context(), event("a")))
+			require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, _ *webhook.Event) error {
+				var level, deferrable string
+				assert.NoError(t, tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level))
+				assert.NoError(t, tx.QueryRow(ctx, "SHOW transaction_deferrable").Scan(&deferrable))
+				assert.Equal(t, tt.want, level+" "+deferrable)
+				return nil
+			}))
+			require.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
+		})
+	}
+}
+
+// texts keeps the statements of a pool.
+type texts struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *texts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, data.SQL)
+	return ctx
+}
+
+func (*texts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Beside the statements of the function, a transaction takes two round trips.
+func TestWorkTxTakesTwoRoundTrips(t *testing.T) {
+	w, seen := newTxTest(t, withEffects(t, database(t))), new(texts)
+	w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = seen }), nil)
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, _ *webhook.Event) error {
-		var level string
-		err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level)
-		assert.Equal(t, "serializable", level)
-		return err
-	}))
+	require.Equal(t, []error{nil}, w.work(t, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }))
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	of := slices.DeleteFunc(slices.Clone(seen.all), func(text string) bool {
+		return !regexp.MustCompile(`^(begin|commit|RESET|DELETE FROM "lending_inbox" )`).MatchString(text)
+	})
+	require.Len(t, of, 2, "%q", of)
 }
 
 // A function that finishes in time is committed, even if its context ends afterwards.

@@ -62,9 +62,17 @@ func (p place) table(name string) string {
 	return pgx.Identifier{p.schema, p.prefix + name}.Sanitize()
 }
 
-var tableName = regexp.MustCompile(`\{[a-z_]+\}`)
-
 // sql replaces {name} in a statement with the name of the table.
 func (p place) sql(statement string) string {
-	return tableName.ReplaceAllStringFunc(statement, func(name string) string { return p.table(name[1 : len(name)-1]) })
+	var text strings.Builder
+	for {
+		before, after, found := strings.Cut(statement, "{")
+		text.WriteString(before)
+		if !found {
+			return text.String()
+		}
+		name, rest, _ := strings.Cut(after, "}")
+		text.WriteString(p.table(name))
+		statement = rest
+	}
 }
