@@ -251,6 +251,7 @@ type counters struct {
 	mu      sync.Mutex
 	saved   map[string]int64
 	stop    func()
+	pools   []*pgxpool.Pool
 	working sync.WaitGroup
 }
 
@@ -259,7 +260,9 @@ func count(t *testing.T, workers int, url string) *counters {
 	ctx, stop := context.WithCancel(t.Context())
 	c := &counters{saved: map[string]int64{}, stop: stop}
 	for worker := range workers {
-		entries := storesOf(connect(t, url)).idempotency
+		pool := connect(t, url)
+		entries := storesOf(pool).idempotency
+		c.pools = append(c.pools, pool)
 		c.working.Go(func() {
 			assert.NoError(t, idempotencytest.Count(ctx, entries, worker, func(key string, revision int64) {
 				c.mu.Lock()
@@ -279,12 +282,23 @@ func (c *counters) more(t *testing.T, n int64) {
 	require.Eventually(t, func() bool { return c.total.Load() > before+n }, 2*time.Minute, time.Millisecond)
 }
 
-// end checks that every acknowledged Save is there.
+// end checks that every acknowledged Save is there. The server may still execute the last Saves
+// after their contexts have ended, until their connections are gone.
 func (c *counters) end(t *testing.T, url string) {
 	t.Helper()
 	c.stop()
 	c.working.Wait()
-	require.NoError(t, idempotencytest.Check(t.Context(), storesOf(connect(t, url)).idempotency, c.saved))
+	for _, pool := range c.pools {
+		pool.Close()
+	}
+	pool := connect(t, url)
+	require.Eventually(t, func() bool {
+		var others int
+		err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others)
+		return assert.NoError(t, err) && others == 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, idempotencytest.Check(t.Context(), storesOf(pool).idempotency, c.saved))
 }
 
 // The server and connections are killed again and again. Every acknowledged Save is there.

@@ -1,0 +1,141 @@
+package lendingtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// Twelve callers of the API and eight of the control, all at once: each gets a response, and at the
+// end the records are whole and every list has its rows once. The race detector watches.
+func TestManyWorkers(t *testing.T) {
+	t.Parallel()
+	const rounds = 25
+	receiver := newReceiver(t)
+	r, url := controlled(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithReadLag(time.Millisecond))
+	r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+	c, ctx := lendingtest.Dial(url), t.Context()
+	loan := r.AddLoan(lendingtest.Loan{})
+	var all sync.WaitGroup
+	for worker := range 12 {
+		all.Go(func() {
+			own := *r
+			for round := range rounds {
+				own.token = r.Token(lendingtest.Username) // others expire tokens, and restore the state without them
+				answer := work(&own, loan, worker, round)
+				if assert.NoError(t, answer.err) {
+					assert.GreaterOrEqual(t, answer.status, http.StatusOK, answer.body)
+					assert.True(t, answer.body == "" || json.Valid([]byte(answer.body)), answer.body)
+				}
+			}
+		})
+	}
+	for worker := range 8 {
+		all.Go(func() {
+			for range rounds {
+				assert.NoError(t, steer(t, r, c, loan, worker))
+			}
+		})
+	}
+	all.Wait()
+
+	require.NoError(t, c.ClearFaults(ctx))
+	require.NoError(t, c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{}))
+	require.NoError(t, c.Wait(ctx))
+	snap, err := c.Snapshot(ctx)
+	require.NoError(t, err)
+	require.NoError(t, lendingtest.New().Restore(snap), "whole")
+	of := map[string]int{}
+	for _, customer := range snap.Customers {
+		of[customer.ID] = 0
+	}
+	for _, a := range snap.Applications {
+		of[a.CustomerID]++
+	}
+	assert.Equal(t, of, r.Newest(len(of)).ApplicationsOf)
+	assert.NotEmpty(t, of)
+	assert.Greater(t, r.Arrived("GET /api/Loan/get-loan/{loanId}"), rounds)
+}
+
+// work makes a call, another one in each round and by each worker.
+func work(r *rig, loan lendingtest.Loan, worker, round int) reply {
+	name := fmt.Sprintf("%d.%d", worker, round)
+	customer := `{"firstName":"A","lastName":"B","password":"Analytical-Engine-1","mobileNumber":"4155550100","email":"`
+	switch (worker + round) % 8 {
+	case 0:
+		return r.post("/api/Application/create-customer", customer+name+`@example.com"}`)
+	case 1:
+		return r.post("/api/ApplicationBulk/create-customers",
+			"["+customer+name+`@bulk.example"},`+customer+name+`@bulk.test"}]`)
+	case 2:
+		return r.post("/api/Application/create-application", `{"customerId":"`+loan.CustomerID+`"}`)
+	case 3:
+		return r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID + "?skip=1&take=5")
+	case 4:
+		return r.get("/api/Customer/get-customer-by-email?email=" + name + "@example.com")
+	case 5:
+		return r.post("/api/Communication/post-messages/"+loan.ApplicationID, `{"message":"`+name+`"}`)
+	case 6:
+		return r.post("/api/Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":1}`)
+	}
+	return r.get("/api/Loan/get-loan/" + loan.ID)
+}
+
+// steer gives orders of a kind; each worker has its own.
+func steer(t *testing.T, r *rig, c *lendingtest.Remote, loan lendingtest.Loan, worker int) error {
+	t.Helper()
+	ctx := t.Context()
+	var errs []error
+	do := func(err error) { errs = append(errs, err) }
+	switch worker {
+	case 0:
+		do(c.Fail(ctx, "*", lendingtest.Fault{Status: 503, Times: 2}))
+		do(c.ClearFaults(ctx))
+	case 1:
+		_, err := c.AddLoan(ctx, lendingtest.Loan{})
+		do(err)
+		do(c.Update(ctx, loan.CustomerID, map[string]any{"email": "ann@example.com"}))
+	case 2:
+		snap, err := c.Snapshot(ctx)
+		do(err)
+		do(c.Restore(ctx, snap))
+	case 3:
+		_, err := c.Requests(ctx, lendingtest.RequestFilter{Outcome: lendingtest.OutcomeRefused, Limit: 9})
+		do(err)
+		_, err = c.Deliveries(ctx)
+		do(err)
+		r.Newest(50)
+	case 4:
+		a, err := c.AddAccount(ctx, lendingtest.Account{})
+		do(err)
+		do(c.AdvanceFor(ctx, a.Username, time.Hour))
+		do(c.ResetFor(ctx, a.Username))
+	case 5:
+		do(c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{Copies: 1, BadSignature: true}))
+		do(c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{}))
+	case 6:
+		do(c.Advance(ctx, time.Second))
+		do(c.SetDecision(ctx, lendingtest.Decision{}))
+		do(c.Play(ctx, []byte(`[{"after":"1s","order":"clear-faults","body":{}}]`)))
+	case 7:
+		_, err := c.ExecutedFor(ctx, "POST /api/Application/create-application")
+		do(err)
+		do(c.ExpireTokens(ctx, ""))
+		_, err = c.Sent(ctx)
+		do(err)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
