@@ -4,5 +4,5 @@
 // The tests control the browser through a pipe, with the Chrome DevTools Protocol. The file
 // chromium_test.go implements the small part of the protocol they need, which compiles faster
 // than a library. If LENDING_TEST_SCREENSHOTS names a folder, the tests save their screenshots
-// there.
+// there. tools/axe.sh runs the tests of pages with the rules of axe-core, from npm.
 package browser

@@ -123,7 +123,8 @@ var rolesOfSandbox = map[string]int{
 	"region": 5, "status": 3, "button": 20, "DisclosureTriangle": 20, "checkbox": 3, "spinbutton": 3, "combobox": 1,
 }
 
-// accessible checks the tree for assistive software, which has at least so many elements of a role.
+// accessible checks the tree for assistive software, which has at least so many elements of a role,
+// and the rules of axe-core, if LENDING_TEST_AXE names its script.
 func (b *tab) accessible(name string, want map[string]int) {
 	b.Helper()
 	var tree struct{ Nodes []axNode }
@@ -157,6 +158,40 @@ func (b *tab) accessible(name string, want map[string]int) {
 		`tr:not(:has(th[scope=row]))")].length`))
 	assert.Zero(b, value[int](b, `[...document.querySelectorAll("button[aria-label]")].filter((e) => `+
 		`!e.ariaLabel.startsWith(e.textContent)).length`), "who speaks to it says what he sees")
+	if axe != "" {
+		b.run(axe)
+		assert.Empty(b, value[[]string](b, `axe.run().then((found) => found.violations.flatMap((rule) =>
+			rule.nodes.map((node) => rule.id + ": " + node.failureSummary + " " + node.html.slice(0, 200))))`), name)
+	}
+}
+
+// The page is as usable with nothing on it and with 2,000 requests, of which it shows the newest.
+func TestPageOfManyRequests(t *testing.T) {
+	for _, requests := range []int{0, 30, 2000} {
+		t.Run(fmt.Sprint(requests), func(t *testing.T) {
+			s := startSandbox(t)
+			if requests > 0 {
+				s.signIn()
+			}
+			for i := 1; i < requests; i++ {
+				s.get([]string{"Webhook/get-all-subscriptions", "Loan/get-loan/x", "Loan/get-loan/" + lendingtest.PartnerID}[i%3])
+			}
+			b := browser.open(t, s.url, 360, false)
+			b.waitText("#connection", "Live")
+			assert.Equal(t, min(requests, 50), value[int](b, `document.querySelectorAll("#requests tbody tr").length`))
+			for _, width := range []int{360, 900, 1400} {
+				b.resize(width, false)
+				name := fmt.Sprintf("%d requests %d", requests, width)
+				b.screenshot(name)
+				b.run(unfolded)
+				assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
+				assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
+				b.accessible(name, map[string]int{"main": 1, "region": 5, "table": min(requests, 1)})
+				b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
+			}
+			assert.Empty(t, b.complaints())
+		})
+	}
 }
 
 // Without its script the page is readable, and has no forms without an effect.

@@ -19,10 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of all tests: started and compiled once.
+// Of all tests: started, compiled and read once.
 var (
 	browser *chromium
 	program string
+	axe     string // the script of axe-core, empty if there is none
 )
 
 func TestMain(m *testing.M) {
@@ -51,6 +52,13 @@ func runAll(m *testing.M) (status int, err error) {
 	if out, err := exec.Command("go", "build", "-o", program,
 		"github.com/lendingapi/lending-go/examples/sandbox").CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("%w: %s", err, out)
+	}
+	if path := os.Getenv("LENDING_TEST_AXE"); path != "" {
+		script, err := os.ReadFile(path)
+		if err != nil {
+			return 1, err
+		}
+		axe = string(script)
 	}
 	return m.Run(), nil
 }

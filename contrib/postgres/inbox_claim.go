@@ -73,6 +73,7 @@ type source struct {
 	mu     sync.Mutex
 	lost   []int64   // claims that may or may not be committed
 	forget time.Time // when to delete keys next
+	last   []byte    // the last key of the walk that deletes keys; nil at its beginning
 }
 
 // Claim implements [claimer.Source]. Claims with a lost response come first.
@@ -198,21 +199,46 @@ func (s *source) collect(ctx context.Context, conn *pgxpool.Conn, statement stri
 	})
 }
 
-// atATime is the number of keys that a statement deletes at most.
-const atATime = 1000
-
-// forgetKeys deletes keys older than Keep. If there were many, the next request continues.
+// forgetKeys walks through the keys, some at a time, and deletes the keys older than Keep. An
+// index of times would cost each Put more than the walk. While a twentieth of the keys or more has
+// expired, the next request continues, so expired keys take little space.
 func (s *source) forgetKeys(ctx context.Context) error {
-	rows, err := s.exec(ctx, `
-DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
-	SELECT ctid FROM {inbox_seen} WHERE name = $1::text AND at < pg_catalog.statement_timestamp() - $2::interval
-	ORDER BY at LIMIT $3::integer FOR UPDATE SKIP LOCKED))`, s.name, s.options.Keep, atATime)
-	if rows == atATime {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	const atATime = 1000
+	var seen, forgotten int
+	var last []byte
+	err := s.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, s.sql(`
+WITH step AS MATERIALIZED (
+	SELECT ctid, key, at < pg_catalog.statement_timestamp() - $3::interval AS expired FROM {inbox_seen}
+	WHERE name = $1::text AND key > $2::bytea ORDER BY key LIMIT 1000
+), forgotten AS (
+	DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM {inbox_seen} WHERE ctid = ANY (ARRAY(SELECT ctid FROM step WHERE expired))
+			AND at < pg_catalog.statement_timestamp() - $3::interval FOR UPDATE SKIP LOCKED))
+	RETURNING 1
+)
+SELECT (SELECT pg_catalog.count(*) FROM step), (SELECT pg_catalog.count(*) FROM forgotten), (SELECT key FROM step ORDER BY key DESC LIMIT 1)`),
+			s.name, s.walked(), s.options.Keep).Scan(&seen, &forgotten, &last)
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last = last; seen < atATime {
+		s.last = nil
+	}
+	if forgotten > seen/20 {
 		s.forget = time.Time{}
 	}
-	return err
+	return nil
+}
+
+// walked returns the key at which the walk continues.
+func (s *source) walked() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]byte{}, s.last...)
 }
 
 // outlook returns the time until the inbox should ask again: until the next event is due that

@@ -58,9 +58,9 @@ type putEvent struct{ key, body []byte }
 // the commit, Put tries again, and returns [webhook.ErrDuplicate] if the first try was
 // committed. The event is in the inbox in both cases.
 //
-// While two calls of Put wait for their commits, later calls wait, and then share a transaction. If
-// that fails, or waits for a transaction of PutTx with the same event, each call gets a transaction
-// of its own.
+// Calls that come while four transactions are in progress wait, and then share a transaction. If
+// that transaction fails, or waits for a transaction of PutTx with the same event, each call gets
+// a transaction of its own.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	e, err := toPut(event)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	atOnce   = 2       // transactions in progress: one waits for the disk, the other prepares
+	atOnce   = 4       // transactions in progress: some wait for the disk, the others prepare
 	maxItems = 64      // in a transaction
 	maxBytes = 1 << 20 // in a transaction, unless a single item has more
 )
