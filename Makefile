@@ -77,8 +77,8 @@ mutants: ## Break the code at each line of tools/mutants.txt and list the breaks
 
 ##@ Gates
 
-.PHONY: check lint docs api versions cross openapi-peer restate-peer vuln tools-test
-check: test race contrib openapi-peer restate-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api versions cross axe-peer openapi-peer restate-peer vuln tools-test
+check: test race contrib axe-peer openapi-peer restate-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
 # less processor time if it collects garbage less often.
@@ -122,6 +122,9 @@ cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile 
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; go vet ./...; fi
 	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build ./...; \
 	  ($(call in-modules,. $(filter-out $(ONLOOKERS) ./contrib/river,$(CONTRIB)),go vet ./...)) || exit 1; done
+
+axe-peer: ## Judge the sandbox's and the operator's page with axe-core in chromium; says so and goes on when npm cannot be had
+	@tools/axe.sh $(BIN)/axe
 
 openapi-peer: ## Have somebody else's validator judge every answer of lendingtest; says so and goes on when npm cannot be had
 	@tools/prism.sh $(BIN)/prism
