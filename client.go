@@ -39,8 +39,7 @@ type config struct {
 	session  *Session
 	store    TokenStore
 	maxConns int // of each kind; 0 without WithMaxConns
-
-	withoutSpares bool
+	spares   bool
 }
 
 // Option changes how [New] makes a client.
@@ -70,8 +69,8 @@ func WithHTTPClient(hc *http.Client) Option {
 }
 
 // WithMaxConns bounds the connections to the service: at most n for reads, and at most n for
-// mutations and checks, spare connections included. The default is 256: both kinds together take half of the 1,024 open
-// files that many systems allow a process.
+// mutations and checks, spare connections included. The default is 256: both kinds together take
+// half of the 1,024 open files that many systems allow a process.
 //
 // If all connections are busy, a call waits for a connection. If its context ends first, the
 // outcome is [OutcomeNotSent]. While the service stalls, calls keep their connections: if n
@@ -88,11 +87,17 @@ func WithMaxConns(n int) Option {
 	}
 }
 
-// WithoutSpareConnections opens a connection only when a mutation or a check needs it: see
-// [New]. Each of them then takes two more round trips over TLS.
-func WithoutSpareConnections() Option {
+// WithSpareConnections opens connections ahead: during a mutation or a check, a spare connection for
+// the next, which then takes one round trip over TLS instead of three. The client keeps a spare
+// connection for 2 seconds, and at most 16 of them while mutations follow each other faster than
+// connections open. Nothing is sent on a spare connection before its request.
+//
+// If the service closes silent connections within 2 seconds, it may close one just as a mutation
+// is sent: the outcome is then unknown. So use spare connections for rows of mutations, and with
+// idempotency keys. There are none through a proxy, with [WithHTTPClient] or on Windows.
+func WithSpareConnections() Option {
 	return func(c *config) error {
-		c.withoutSpares = true
+		c.spares = true
 		return nil
 	}
 }
@@ -184,12 +189,8 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 // Without [WithCredentials] or [WithTokenSource] the client can call only anonymous routes. The
 // error is an [*ArgumentError].
 //
-// Each mutation, and each read that checks a mutation, uses a connection on which nothing was
-// sent before. Other reads keep connections for a few seconds. During a mutation or a check, the
-// client opens a spare connection for the next, which then needs a single round trip. The client keeps a spare connection for 2 seconds. It keeps more of them, at most 16,
-// while mutations follow each other faster than connections open. A program with a mutation an
-// hour opens an unused connection an hour: [WithoutSpareConnections] prevents that. There are no
-// spare connections through a proxy, with [WithHTTPClient] or on Windows.
+// Each mutation, and each read that checks a mutation, opens a connection of its own. Other reads
+// keep connections for a few seconds. For rows of mutations see [WithSpareConnections].
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
@@ -242,7 +243,7 @@ func (c *config) setTransport() error {
 	case !c.foreign:
 		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
 		pooled.OnProxyConnectResponse = refusalOfProxy
-		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, &c.base, !c.withoutSpares)
+		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, &c.base, c.spares)
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}

@@ -84,8 +84,8 @@ func TestClosedConnectionsLeaveNoDoubt(t *testing.T) {
 	}
 	var without map[lending.Outcome]int
 	var other sync.WaitGroup
-	other.Go(func() { without = outcomes(lending.WithoutSpareConnections()) })
-	with := outcomes()
+	other.Go(func() { without = outcomes() })
+	with := outcomes(lending.WithSpareConnections())
 	other.Wait()
 	t.Logf("of %d mutations: in doubt %d with spare connections, %d without", mutations,
 		with[lending.OutcomeUnknown], without[lending.OutcomeUnknown])

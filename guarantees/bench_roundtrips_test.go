@@ -104,6 +104,7 @@ func BenchmarkRoundTrips(b *testing.B) {
 func clientOver(b *testing.B, address string) *lending.Client {
 	b.Helper()
 	client, err := lending.New("https://"+address, lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithSpareConnections(),
 		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 	require.NoError(b, err)
 	return client
