@@ -92,11 +92,7 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		hr = guard(hr)
 	}
 	through := x.client.settings().http.Transport
-	var fresh *transport.Fresh
-	if x.request.effect == Mutation || x.isCheck() {
-		fresh = x.client.settings().fresh
-	}
-	if fresh != nil {
+	if fresh := x.client.settings().fresh; fresh != nil && (x.request.effect == Mutation || x.isCheck()) {
 		through = fresh
 	}
 	resp, err := through.RoundTrip(hr)
@@ -108,9 +104,6 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	default:
 		err = x.read(resp)
 		x.parsed = parseAnswer(&x.answer)
-		if err == nil && fresh != nil {
-			fresh.Replenish()
-		}
 	}
 	x.err = err
 	x.observe(start, resp)

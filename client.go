@@ -185,9 +185,8 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 // error is an [*ArgumentError].
 //
 // Each mutation, and each read that checks a mutation, uses a connection on which nothing was
-// sent before. Other reads keep connections for a few seconds. After a response to a mutation or
-// a check, the client opens a spare connection for the next, which then needs a single round
-// trip. The client keeps a spare connection for 2 seconds. It keeps more of them, at most 16,
+// sent before. Other reads keep connections for a few seconds. During a mutation or a check, the
+// client opens a spare connection for the next, which then needs a single round trip. The client keeps a spare connection for 2 seconds. It keeps more of them, at most 16,
 // while mutations follow each other faster than connections open. A program with a mutation an
 // hour opens an unused connection an hour: [WithoutSpareConnections] prevents that. There are no
 // spare connections through a proxy, with [WithHTTPClient] or on Windows.

@@ -130,7 +130,7 @@ func (s *sendOnce) prepare(ctx context.Context) *transport.Prepared {
 	defer s.mu.Unlock()
 	fresh := s.x.client.settings().fresh
 	if s.prepared == nil && fresh != nil && s.over == nil {
-		s.prepared = fresh.Prepare(withoutKey(ctx))
+		s.prepared = fresh.Prepare(ctx)
 	}
 	return s.prepared
 }

@@ -140,7 +140,9 @@ func values(t *testing.T, name string, r catalog.Route, call func(context.Contex
 	if len(got.body) > 0 {
 		require.NoError(t, json.Unmarshal(got.body, &body), name)
 	}
-	return append(found, leaves(body)...)
+	found = append(found, leaves(body)...)
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 func leaves(v any) []string {
@@ -378,6 +380,7 @@ func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, er
 // runCanaries returns how many of the calls failed.
 func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 	t.Helper()
+	var begins sync.Map
 	var failures atomic.Int32
 	queue := make(chan canary)
 	var workers sync.WaitGroup
@@ -385,7 +388,7 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 		workers.Go(func() {
 			for c := range queue {
 				var shown bytes.Buffer
-				err := c.run(t, &shown)
+				err := c.run(t, &shown, &begins)
 				show(&shown, chain(err)...)
 				if failed, ok := errors.AsType[*lending.Error](err); ok {
 					failures.Add(1)
@@ -408,8 +411,8 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 	return int(failures.Load())
 }
 
-// run makes one call with everything that observes it writing to shown.
-func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
+// run makes one call with everything that observes it writing to shown, and its beginning unless begins has its name.
+func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 	t.Helper()
 	inner, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -426,7 +429,9 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
 			}
 		}),
 		lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
-			show(shown, begun)
+			if _, again := begins.LoadOrStore(c.name, true); !again { // it is the same before every answer
+				show(shown, begun)
+			}
 			return ctx, func(ended lending.Call) { show(shown, ended); told = ended.Err }
 		}),
 	}

@@ -41,7 +41,8 @@
 // The state of a key decides what the next call does:
 //
 //	free          The mutation was never sent, was rejected, or did not happen.
-//	              The call reads the current state, records "sent" and sends the mutation.
+//	              The call connects, reads the current state, records "sent" and sends
+//	              the mutation.
 //	sent          The mutation is in flight, or its process died. ErrInProgress
 //	              until the deadline of the send. Then as in_doubt.
 //	in_doubt      The response is lost. The call repeats the check. A new record means done.

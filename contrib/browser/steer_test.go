@@ -343,6 +343,11 @@ func TestLife(t *testing.T) {
 	send("[data-order=play]", "The scenario plays.", ``)
 	send("[data-order=add-account]", "account1@example.com", ``)
 	send("[data-order=reset]", "no account nobody", `set("for", "nobody")`)
+	send("[data-body*=tier]", "Each record has tier and no status.", ``)
+	var drifted map[string]any
+	s.call(http.MethodGet, "/api/Application/get-application/"+made.application, "", &drifted)
+	assert.Equal(t, []any{1.0, nil}, []any{drifted["tier"], drifted["status"]})
+	send("[data-order=clear-faults]", "No fault is planned any more.", ``)
 	send("[data-body*=Maintenance]", "The service is under maintenance.", ``)
 	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+made.loan))
 	b.waitText("#requests", "<h1>Maintenance</h1>")

@@ -65,6 +65,7 @@ func recipes() []recipe {
 		{"fail", "Lose the next response", `{"route":"*","fault":{"resetAfter":true}}`, "The next response is lost."},
 		{"fail", "Amounts become strings", `{"route":"*","fault":{"patch":{"retype":{"amount":"string"}},"times":-1}}`, "Each amount is a string."},
 		{"fail", "Field amount becomes total", `{"route":"*","fault":{"patch":{"rename":{"amount":"total"}},"times":-1}}`, "The field amount is now total."},
+		{"fail", "Field tier comes, status goes", `{"route":"*","fault":{"patch":{"add":{"tier":1},"drop":["status"]},"times":-1}}`, "Each record has tier and no status."},
 		{"expire-tokens", "Expire all tokens", `{}`, "All tokens have expired."},
 	}
 }

@@ -463,7 +463,7 @@ func TestSessionsSimulationIsRepeatable(t *testing.T) {
 	var differ []int
 	for seed := 1; seed <= count; seed++ {
 		var sums []uint64
-		for range 3 {
+		for range 2 {
 			s := newSimulation(seed)
 			synctest.Test(t, func(*testing.T) { s.run() })
 			sums = append(sums, s.watch.trace.Sum())

@@ -23,6 +23,8 @@ type conn struct {
 	handover handover
 }
 
+func (c *conn) isGood() bool { return c.isYoung() && c.isQuiet() }
+
 // isYoung asks the wall clock too: the monotonic clock stops while a machine sleeps.
 func (c *conn) isYoung() bool {
 	now := time.Now()

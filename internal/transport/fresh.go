@@ -17,7 +17,7 @@ import (
 // before its next use is not enough: bytes may still be on their way. A mutation also never
 // meets a connection that the service closes after an earlier response.
 //
-// The connection may exist before the request: see [Fresh.Prepare] and [Fresh.Replenish]. If a
+// The connection may exist before the request: see [Fresh.Prepare] and spares. If a
 // proxy leads to the service, net/http opens the connection for each request.
 //
 // The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
@@ -102,6 +102,7 @@ func (f *Fresh) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	conn.wire.deadline = deadlineIn(ctx)
+	f.replenish()
 	defer conn.closeUnlessTaken() // a request that net/http refuses takes no connection
 	conn.handover = handover{ctx, conn}
 	return f.given.RoundTrip(r.WithContext(&conn.handover))

@@ -15,12 +15,11 @@ func (c *wireConn) hasInput() bool {
 		return false
 	}
 	raw, err := system.SyscallConn()
-	return err != nil || raw.Read(c.peekAt) != nil || c.peek != syscall.EAGAIN //nolint:errorlint // never wrapped
+	return err != nil || raw.Control(c.peekAt) != nil || c.peek != syscall.EAGAIN //nolint:errorlint // never wrapped
 }
 
-func (c *wireConn) peekAt(fd uintptr) bool {
+func (c *wireConn) peekAt(fd uintptr) {
 	for c.peek = syscall.EINTR; c.peek == syscall.EINTR; { //nolint:errorlint // never wrapped
 		_, _, c.peek = syscall.Recvfrom(int(fd), c.seen[:], syscall.MSG_PEEK)
 	}
-	return true
 }

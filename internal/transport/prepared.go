@@ -8,7 +8,7 @@ type Prepared struct {
 	ctx   context.Context //nolint:containedctx // of the call
 	stop  context.CancelFunc
 
-	done chan struct{} // closed when the fields below are set
+	done chan struct{} // closed when the fields below are set; nil if they are
 	conn *conn
 	err  error
 	held bool
@@ -19,17 +19,32 @@ type preparedContext struct{}
 // Prepare begins to connect. It takes a spare connection if there is one. At most half of the
 // connections are prepared: a caller that holds one may need another, for a check or a sign-in.
 func (f *Fresh) Prepare(ctx context.Context) *Prepared {
-	p := &Prepared{fresh: f, done: make(chan struct{})}
-	p.ctx, p.stop = context.WithCancel(ctx)
-	if cap(f.held) == 0 || !f.isDirect() {
-		close(p.done)
+	p := &Prepared{fresh: f, ctx: ctx}
+	if cap(f.held) == 0 || !f.isDirect() || p.takeReady() {
 		return p
 	}
+	p.done = make(chan struct{})
+	p.ctx, p.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(p.done)
 		p.connect()
 	}()
 	return p
+}
+
+// takeReady takes a spare connection without waiting.
+func (p *Prepared) takeReady() bool {
+	select {
+	case p.fresh.held <- struct{}{}:
+	default:
+		return false
+	}
+	p.conn = p.fresh.takeReady()
+	p.held = p.conn != nil
+	if !p.held {
+		<-p.fresh.held
+	}
+	return p.held
 }
 
 func (p *Prepared) connect() {
@@ -45,12 +60,18 @@ func (p *Prepared) connect() {
 // Wait waits for the connection, and replaces it if it is no longer good. After an error no
 // request was sent.
 func (p *Prepared) Wait() error {
-	<-p.done
-	if p.conn != nil && !(p.conn.isYoung() && p.conn.isQuiet()) {
+	p.wait()
+	if p.conn != nil && !p.conn.isGood() {
 		_ = p.conn.Close()
 		p.conn, p.err = p.fresh.connect(p.ctx)
 	}
 	return p.err
+}
+
+func (p *Prepared) wait() {
+	if p.done != nil {
+		<-p.done
+	}
 }
 
 // For returns a context for the request that uses the connection.
@@ -60,7 +81,7 @@ func (p *Prepared) For(ctx context.Context) context.Context {
 
 // take returns the connection, nil if there is none.
 func (p *Prepared) take() *conn {
-	<-p.done
+	p.wait()
 	c := p.conn
 	p.conn = nil
 	if p.held {
@@ -76,7 +97,9 @@ func (p *Prepared) take() *conn {
 
 // Close closes the connection unless a request has taken it.
 func (p *Prepared) Close() {
-	p.stop()
+	if p.stop != nil {
+		p.stop()
+	}
 	if c := p.take(); c != nil {
 		_ = c.Close()
 	}

@@ -10,9 +10,9 @@ import (
 const maxSpares = 16
 
 // spares are connections for requests that will follow. A goroutine opens each of them, and
-// keeps it until a request receives it. Their number follows the requests: a whole response
-// opens the first, a request that has to wait for a spare adds one, and a spare that ends
-// unused takes one away.
+// keeps it until a request receives it. Their number follows the requests: a request opens
+// the first, a request that has to wait for a spare adds one, and a spare that ends unused takes
+// one away.
 type spares struct {
 	ready chan *conn      // from the goroutines; nil for a connection that could not be opened
 	ctx   context.Context //nolint:containedctx // until the end of the client
@@ -36,15 +36,14 @@ func (s *spares) close() {
 	s.stop()
 }
 
-// Replenish opens a spare connection after a whole response, unless there are enough.
-func (f *Fresh) Replenish() {
+// replenish opens a spare connection as soon as a request has its own, unless there are enough.
+// The service can be reached then, and the spare can be there when the response is.
+func (f *Fresh) replenish() {
 	s := &f.spares
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.off && f.isDirect() {
-		s.most = max(s.most, 1)
-		f.fill()
-	}
+	s.most = max(s.most, 1)
+	f.fill()
 }
 
 // fill opens spares until there are enough, or all connections are in use. The caller holds mu.
@@ -108,13 +107,31 @@ func (f *Fresh) takeSpare(ctx context.Context) *conn {
 		case err != nil:
 			return nil
 		case c == nil: // could not be opened
-		case c.isYoung() && c.isQuiet():
+		case c.isGood():
 			return c
 		default:
 			_ = c.Close()
 		}
 	}
 	return nil
+}
+
+// takeReady returns a spare that is open, nil if there is none.
+func (f *Fresh) takeReady() *conn {
+	s := &f.spares
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return nil
+	}
+	select {
+	case c := <-s.ready:
+		s.free--
+		f.fill()
+		return c
+	default:
+		return nil
+	}
 }
 
 // claim reserves a spare, and opens another in its place.

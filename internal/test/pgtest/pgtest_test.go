@@ -1,6 +1,7 @@
 package pgtest_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestClusterRestarts(t *testing.T) {
 	cluster.Close()
 	_, err = os.Stat(socket)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	cluster.Close()
 }
 
 // A standby has what its primary has, and takes writes when that has gone.
@@ -46,9 +48,10 @@ func TestStandby(t *testing.T) {
 }
 
 func TestClusterThatDoesNotStart(t *testing.T) {
-	cluster := pgtest.Run(t)
-	cluster.Stop()
 	_, err := pgtest.New("no_such_setting=1")
+	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
 	require.ErrorContains(t, err, "no_such_setting")
 	t.Setenv(pgtest.Binaries, t.TempDir())
 	_, err = pgtest.New()

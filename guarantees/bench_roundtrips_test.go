@@ -1,0 +1,182 @@
+package guarantees_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// BenchmarkRoundTrips sends mutations over TLS through a network with a delay, and reports the
+// median time of each in round trips. The row "kept" is net/http, which sends the same request on a kept
+// connection. A row of ten begins with a new client.
+func BenchmarkRoundTrips(b *testing.B) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodGet { // the check
+			wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)(w, r)
+			return
+		}
+		wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`"}`)(w, r)
+	}))
+	defer server.Close()
+	server.Config.ErrorLog = wire.QuietLog
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	file := filepath.Join(b.TempDir(), "certificate.pem")
+	require.NoError(b, os.WriteFile(file, certificate, 0o600))
+	b.Setenv("SSL_CERT_FILE", file) // read once: no benchmark before this one uses TLS
+	var orders atomic.Int64
+	mutate := func(client *lending.Client) error {
+		return second(client.Applications.CreateCustomer(background, catalog.User()))
+	}
+	keyed := func(client *lending.Client) error {
+		ctx := lending.WithIdempotencyKey(background, fmt.Sprint("order-", orders.Add(1)))
+		return second(client.Applications.CreateCustomer(ctx, catalog.User()))
+	}
+	for _, delay := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond} {
+		address := slowNetwork(b, server.Listener.Addr().String(), delay)
+		for _, callers := range []int{1, 16} {
+			for _, row := range []struct {
+				name   string
+				call   func(*lending.Client) error
+				length int // of a row
+			}{
+				{"kept", nil, 10},
+				{"alone", mutate, 1},
+				{"ten in a row", mutate, 10},
+				{"with a key, alone", keyed, 1},
+				{"with a key, ten in a row", keyed, 10},
+			} {
+				b.Run(fmt.Sprintf("%s/callers=%d/%s", row.name, callers, delay), func(b *testing.B) {
+					var took []time.Duration
+					for b.Loop() {
+						call, done := kept(server, address), func() {}
+						if row.call != nil {
+							client := clientOver(b, address)
+							call, done = func() error { return row.call(client) }, client.Close
+						} else if err := call(); err != nil { // connects
+							b.Fatal(err)
+						}
+						start := time.Now()
+						var all sync.WaitGroup
+						for range callers {
+							all.Go(func() {
+								for range row.length {
+									if err := call(); err != nil {
+										b.Error(err)
+									}
+								}
+							})
+						}
+						all.Wait()
+						took = append(took, time.Since(start))
+						done()
+					}
+					slices.Sort(took)
+					median := float64(took[len(took)/2])
+					b.ReportMetric(median/float64(delay)/float64(row.length), "roundtrips")
+				})
+			}
+		}
+	}
+}
+
+func clientOver(b *testing.B, address string) *lending.Client {
+	b.Helper()
+	client, err := lending.New("https://"+address, lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+	require.NoError(b, err)
+	return client
+}
+
+// kept returns a call of net/http with kept connections.
+func kept(server *httptest.Server, address string) func() error {
+	transport := server.Client().Transport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost, transport.ForceAttemptHTTP2 = 64, false
+	body := []byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com"}`)
+	return func() error {
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		return second(io.Copy(io.Discard, resp.Body))
+	}
+}
+
+// slowNetwork forwards connections to address with a round trip of the given time. The kernel
+// connects at once, so the first bytes of a connection wait for its round trip too.
+func slowNetwork(b *testing.B, address string, roundTrip time.Duration) string {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			service, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go forward(service, client, roundTrip/2, roundTrip)
+			go forward(client, service, roundTrip/2, 0)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// forward copies from one connection to the other, each part after the delay, and the first part
+// after the time to connect.
+func forward(to, from net.Conn, delay, connect time.Duration) {
+	type part struct {
+		due  time.Time
+		data []byte
+	}
+	parts := make(chan part, 1000)
+	go func() {
+		defer close(parts)
+		for first := connect; ; first = 0 {
+			data := make([]byte, 64<<10)
+			n, err := from.Read(data)
+			if err != nil {
+				return
+			}
+			parts <- part{time.Now().Add(delay + first), data[:n]}
+		}
+	}()
+	for p := range parts {
+		<-time.After(time.Until(p.due))
+		_, _ = to.Write(p.data)
+	}
+	_ = to.(*net.TCPConn).CloseWrite()
+}
