@@ -42,8 +42,8 @@ raced = go test -race -shuffle=on -parallel 6
 
 # $(call covered,command) runs the tests with command and holds the floors. The run of the root under the race detector
 # would take half as long again; the modules under contrib count only statements of their own, which are few.
-covered = profile=$$(mktemp) && $(1) -coverpkg=./... -coverprofile=$$profile ./... && \
-  awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $$profile && rm $$profile
+covered = mkdir -p $(BIN) && profile=$(BIN)/cover-$$(go list -m | tr / -).out && $(1) -coverpkg=./... -coverprofile=$$profile ./... && \
+  awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $$profile
 
 race: ## Run the tests with the race detector, in a random order
 	@$(raced) ./...

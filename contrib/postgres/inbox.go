@@ -36,7 +36,7 @@ type InboxOptions struct {
 
 // Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver. [Migrate] creates a
 // table of the unfinished events, and a table with the key of every event. The inbox deletes the
-// keys after Keep, some at a time.
+// keys after Keep: each process walks through the keys, 1,000 at a time.
 //
 // Put returns after the commit. The event is then on the disk, unless synchronous_commit is off;
 // contrib/README.md has a table of the settings. The table holds the events in plain text,
@@ -59,8 +59,8 @@ type InboxOptions struct {
 //
 // # Disk space
 //
-// Every event leaves dead rows in the table of unfinished events. The storage parameters start
-// autovacuum after 2,000 dead rows. A claim changes no index, unless the event must run alone;
+// Every event leaves two dead rows in the table of unfinished events: of the claim and of its
+// end. The storage parameters start autovacuum after 2,000 dead rows. A claim changes no index, unless the event must run alone;
 // the fillfactor of 50 leaves room for the new version of the row. A transaction that stays open
 // for long, anywhere in the database, prevents the removal of dead rows.
 type Inbox struct {
