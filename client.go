@@ -87,10 +87,10 @@ func WithMaxConns(n int) Option {
 	}
 }
 
-// WithSpareConnections opens connections ahead: during a mutation or a check, a spare connection for
-// the next, which then takes one round trip over TLS instead of three. The client keeps a spare
-// connection for 2 seconds, and at most 16 of them while mutations follow each other faster than
-// connections open. Nothing is sent on a spare connection before its request.
+// WithSpareConnections opens connections ahead: during a mutation or a check, a spare connection
+// for the next, which then takes one round trip over TLS instead of three. The client keeps a
+// spare connection for 2 seconds, and at most 16 of them while mutations follow each other
+// faster than connections open. Nothing is sent on a spare connection before its request.
 //
 // If the service closes silent connections within 2 seconds, it may close one just as a mutation
 // is sent: the outcome is then unknown. So use spare connections for rows of mutations, and with
@@ -189,8 +189,8 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 // Without [WithCredentials] or [WithTokenSource] the client can call only anonymous routes. The
 // error is an [*ArgumentError].
 //
-// Each mutation, and each read that checks a mutation, opens a connection of its own. Other reads
-// keep connections for a few seconds. For rows of mutations see [WithSpareConnections].
+// Each mutation, and each read that checks a mutation, opens a connection of its own. Other
+// reads keep connections for a few seconds. For rows of mutations see [WithSpareConnections].
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {

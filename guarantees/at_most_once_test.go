@@ -365,6 +365,9 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 	if hc != nil {
 		opts = append(opts, lending.WithHTTPClient(hc))
 	}
+	if tr.spare {
+		opts = append(opts, lending.WithSpareConnections())
+	}
 	client, err := lending.New(url, opts...)
 	require.NoError(t, err)
 	return client, func() {

@@ -17,8 +17,8 @@ import (
 // before its next use is not enough: bytes may still be on their way. A mutation also never
 // meets a connection that the service closes after an earlier response.
 //
-// The connection may exist before the request: see [Fresh.Prepare] and spares. If a
-// proxy leads to the service, net/http opens the connection for each request.
+// The connection may exist before the request: see [Fresh.Prepare] and spares. If a proxy leads
+// to the service, net/http opens the connection for each request.
 //
 // The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
 type Fresh struct {
@@ -172,8 +172,8 @@ func (f *Fresh) open(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// handover is the context of a request with its connection. It is a part of the connection, so
-// that it costs no allocation.
+// handover is the context of a request with its connection. As a part of the connection it costs
+// no allocation.
 type handover struct {
 	context.Context //nolint:containedctx // of the request
 

@@ -2,7 +2,7 @@
 
 package transport
 
-// canLook reports whether hasInput works. Without it there are no spare connections.
+// canLook reports whether hasInput works. Spare connections need hasInput.
 const canLook = false
 
 func (c *wireConn) hasInput() bool { return false }

@@ -7,7 +7,7 @@ import "syscall"
 // canLook reports whether hasInput works.
 const canLook = true
 
-// hasInput reports whether there is input to read, or its end. It does not wait. The poller of
+// hasInput reports whether there is input to read, or its end, without waiting. The poller of
 // package net can be late on a busy machine, so hasInput asks the kernel.
 func (c *wireConn) hasInput() bool {
 	system, ok := c.Conn.(syscall.Conn)

@@ -2,7 +2,7 @@ package transport
 
 import "context"
 
-// Prepared is a connection for a request that will follow.
+// Prepared is a connection for a later request.
 type Prepared struct {
 	fresh *Fresh
 	ctx   context.Context //nolint:containedctx // of the call
@@ -16,8 +16,8 @@ type Prepared struct {
 
 type preparedContext struct{}
 
-// Prepare begins to connect. It takes a spare connection if there is one. At most half of the
-// connections are prepared: a caller that holds one may need another, for a check or a sign-in.
+// Prepare begins to connect, or takes a spare connection. At most half of the connections are
+// prepared: a caller that holds one may need another, for a check or a sign-in.
 func (f *Fresh) Prepare(ctx context.Context) *Prepared {
 	p := &Prepared{fresh: f, ctx: ctx}
 	if cap(f.held) == 0 || !f.isDirect() || p.takeReady() {
@@ -57,8 +57,8 @@ func (p *Prepared) connect() {
 	}
 }
 
-// Wait waits for the connection, and replaces it if it is no longer good. After an error no
-// request was sent.
+// Wait waits for the connection, and replaces a connection that is no longer good. After an
+// error no request was sent.
 func (p *Prepared) Wait() error {
 	p.wait()
 	if p.conn != nil && !p.conn.isGood() {

@@ -9,10 +9,9 @@ import (
 // maxSpares is the largest number of spare connections.
 const maxSpares = 16
 
-// spares are connections for requests that will follow. A goroutine opens each of them, and
-// keeps it until a request receives it. Their number follows the requests: a request opens
-// the first, a request that has to wait for a spare adds one, and a spare that ends unused takes
-// one away.
+// spares are connections for later requests. A goroutine opens each connection, and hands the
+// connection to a request. The number follows the requests: a request opens the first, a request
+// without a ready spare adds one, and an unused spare takes one away.
 type spares struct {
 	ready chan *conn      // from the goroutines; nil for a connection that could not be opened
 	ctx   context.Context //nolint:containedctx // until the end of the client
@@ -58,8 +57,8 @@ func (f *Fresh) fill() {
 	}
 }
 
-// keepSpare opens a connection, and closes it if no request needs it in time. If a request has
-// claimed it, the request receives it at any age, or gives up.
+// keepSpare opens a connection, and closes an unused connection in time. A request with a claim
+// receives the connection at any age, or gives up.
 func (f *Fresh) keepSpare() {
 	s := &f.spares
 	c, _ := f.open(s.ctx)
@@ -99,7 +98,7 @@ func (s *spares) end(failed bool) bool {
 	return true
 }
 
-// takeSpare returns a spare, nil if there is none. It waits for a spare that is being opened.
+// takeSpare returns a spare, nil if there is none. It waits while a spare is being opened.
 func (f *Fresh) takeSpare(ctx context.Context) *conn {
 	for f.claim() {
 		c, err := f.receive(ctx)
