@@ -124,13 +124,13 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	return s.answer, nil
 }
 
-// prepare begins to connect, once. It returns nil if send opens its connection itself.
-func (s *sendOnce) prepare(ctx context.Context) *transport.Prepared {
+// prepare returns the connection for send, nil if send opens its connection itself.
+func (s *sendOnce) prepare() *transport.Prepared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fresh := s.x.client.settings().fresh
 	if s.prepared == nil && fresh != nil && s.over == nil {
-		s.prepared = fresh.Prepare(ctx)
+		s.prepared = fresh.Prepare()
 	}
 	return s.prepared
 }
@@ -310,22 +310,20 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 	return nil
 }
 
-// Connect begins to open the connection for send, so that a layer can make its checks meanwhile.
-// The returned function waits for the connection. Its error is for a call that was not sent. Do
-// closes the connection if send does not use it.
+// Connect opens the connection for send. A layer can make its checks meanwhile, with Connect in a
+// goroutine. The error is for a call that was not sent. If send does not use the connection, the end
+// of Do closes it.
 //
 // Without Connect, and with a transport of [WithHTTPClient] or a proxy, send opens the connection.
-func (m *MutationCall) Connect(ctx context.Context) (connected func() error) {
-	prepared := m.hidden().prepare(ctx)
+func (m *MutationCall) Connect(ctx context.Context) error {
+	prepared := m.hidden().prepare()
 	if prepared == nil {
-		return func() error { return nil }
-	}
-	return func() error {
-		if err := prepared.Wait(); err != nil {
-			return m.Error(err)
-		}
 		return nil
 	}
+	if err := prepared.Connect(ctx); err != nil {
+		return m.Error(err)
+	}
+	return nil
 }
 
 // Error returns the error of the call in its present state, with cause. The outcome is of this

@@ -206,8 +206,11 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	if err := k.notSent(k.call.GetToken(ctx)); err != nil {
 		return err
 	}
-	connected := k.call.Connect(ctx) // beside the check
+	connected := func() error { return k.call.Connect(ctx) }
 	if k.row.check != nil && k.data.Before == nil && k.check == nil {
+		var stop func()
+		connected, stop = beside(ctx, k.call.Connect)
+		defer stop()
 		if err := k.reserve(ctx); err != nil {
 			return err
 		}
@@ -243,6 +246,14 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	failed := k.refuse(Error{kind: ErrStore, cause: err})
 	k.free(ctx, time.Second) // the failed save may have had its effect
 	return failed
+}
+
+// beside connects in a goroutine. connected waits for the connection, stop gives it up.
+func beside(ctx context.Context, connect func(context.Context) error) (connected func() error, stop func()) {
+	ctx, stop = context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- connect(ctx) }()
+	return func() error { return <-done }, stop
 }
 
 // notSent returns the error of a call that ends before its send, nil for nil. An earlier send of

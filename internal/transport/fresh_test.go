@@ -235,9 +235,10 @@ func TestConnectionsAreBoundedWithSpares(t *testing.T) {
 			for range 8 {
 				all.Go(func() {
 					for range 5 {
-						p := fresh.Prepare(t.Context())
+						p := fresh.Prepare()
+						connected := connecting(t.Context(), p)
 						assert.NoError(t, post(t.Context(), fresh, s.URL), "a check while a connection is prepared")
-						if assert.NoError(t, p.Wait()) {
+						if assert.NoError(t, <-connected) {
 							assert.NoError(t, post(p.For(t.Context()), fresh, s.URL))
 						}
 						p.Close()
@@ -283,12 +284,12 @@ func TestPreparedConnection(t *testing.T) {
 			{"not used", false, false, true, 1},
 		} {
 			for range 10 { // more than the bound
-				p := fresh.Prepare(t.Context())
-				require.NoError(t, p.Wait(), test.name)
+				p := fresh.Prepare()
+				require.NoError(t, p.Connect(t.Context()), test.name)
 				first := <-s.connected
 				if test.early {
 					cut(first)
-					require.NoError(t, p.Wait(), test.name)
+					require.NoError(t, p.Connect(t.Context()), test.name)
 				}
 				if test.late {
 					cut(first)
@@ -326,9 +327,9 @@ func TestPreparedConnectionHasADeadline(t *testing.T) {
 			if kind == "spare" {
 				fresh.Replenish()
 			} else {
-				p := fresh.Prepare(t.Context())
+				p := fresh.Prepare()
 				t.Cleanup(p.Close)
-				require.NoError(t, p.Wait())
+				require.NoError(t, p.Connect(t.Context()))
 				ctx = p.For(ctx)
 			}
 			<-s.connected
@@ -396,12 +397,12 @@ func TestFailedConnectionTells(t *testing.T) {
 			fresh := transport.NewFresh(like, parsed(t, address), true)
 			defer fresh.Close()
 			standard := like.Clone()
-			p := fresh.Prepare(t.Context())
+			p := fresh.Prepare()
 			defer p.Close()
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 			require.NoError(t, err)
 			_, want := standard.RoundTrip(r) //nolint:bodyclose // an error
-			for _, err := range []error{p.Wait(), post(t.Context(), fresh, address), want} {
+			for _, err := range []error{p.Connect(t.Context()), post(t.Context(), fresh, address), want} {
 				require.Error(t, err)
 				text, known := neterr.Describe(err)
 				assert.True(t, known)
@@ -414,6 +415,27 @@ func TestFailedConnectionTells(t *testing.T) {
 	}
 }
 
+// TestPreparedConnectionIsReplacedBeforeTheRequest has the service go away after a connection was
+// prepared: the caller learns that before the request counts as sent.
+func TestPreparedConnectionIsReplacedBeforeTheRequest(t *testing.T) {
+	s := serve(t, false)
+	fresh := s.fresh(t, 256, false)
+	p := fresh.Prepare()
+	defer p.Close()
+	require.NoError(t, p.Connect(t.Context()))
+	require.NoError(t, p.Connect(t.Context()), "the same connection")
+	cut(<-s.connected)
+	s.Close()
+	require.Error(t, p.Connect(t.Context()))
+}
+
+// connecting connects p in a goroutine.
+func connecting(ctx context.Context, p *transport.Prepared) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- p.Connect(ctx) }()
+	return done
+}
+
 // TestPreparationIsCanceled has the context of a call end while its connection is dialed, in the
 // handshake, or waited for.
 func TestPreparationIsCanceled(t *testing.T) {
@@ -424,19 +446,18 @@ func TestPreparationIsCanceled(t *testing.T) {
 	fresh := transport.NewFresh(transport.New(2), parsed(t, "https://"+listener.Addr().String()), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	first, second := fresh.Prepare(ctx), fresh.Prepare(ctx)
+	first, second := fresh.Prepare(), fresh.Prepare()
+	firstEnds, secondEnds := connecting(ctx, first), connecting(ctx, second)
 	c, err := listener.Accept()
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Read(make([]byte, 1)) // a handshake
 	require.NoError(t, err)
 	cancel()
-	require.ErrorIs(t, first.Wait(), context.Canceled)
-	require.ErrorIs(t, second.Wait(), context.Canceled)
+	require.ErrorIs(t, <-firstEnds, context.Canceled)
+	require.ErrorIs(t, <-secondEnds, context.Canceled)
 	first.Close()
 	second.Close()
-	third := fresh.Prepare(t.Context())
-	third.Close() // without Wait, while it connects
 	require.ErrorIs(t, post(ctx, fresh, "https://"+listener.Addr().String()), context.Canceled)
 	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, time.Millisecond)
 }
@@ -459,9 +480,9 @@ func TestProxyMakesItsOwnConnections(t *testing.T) {
 	}
 	fresh := transport.NewFresh(like, parsed(t, "http://service.example"), true)
 	defer fresh.Close()
-	p := fresh.Prepare(t.Context())
+	p := fresh.Prepare()
 	defer p.Close()
-	require.NoError(t, p.Wait())
+	require.NoError(t, p.Connect(t.Context()))
 	require.Zero(t, dialed.Load())
 	for range 3 {
 		require.NoError(t, post(p.For(t.Context()), fresh, "http://service.example"))

@@ -115,24 +115,6 @@ func (f *Fresh) takeSpare(ctx context.Context) *conn {
 	return nil
 }
 
-// takeReady returns a spare that is open, nil if there is none.
-func (f *Fresh) takeReady() *conn {
-	s := &f.spares
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.free == 0 {
-		return nil
-	}
-	select {
-	case c := <-s.ready:
-		s.free--
-		f.fill()
-		return c
-	default:
-		return nil
-	}
-}
-
 // claim reserves a spare, and opens another in its place.
 func (f *Fresh) claim() bool {
 	s := &f.spares

@@ -101,7 +101,9 @@ func TestWaitForAConnectionEnds(t *testing.T) {
 		go func() { first <- post(t.Context(), fresh, "http://127.0.0.1") }()
 		synctest.Wait()
 		require.ErrorIs(t, post(ctx, fresh, "http://127.0.0.1"), context.DeadlineExceeded)
-		fresh.Prepare(t.Context()).Close() // a single connection is never held
+		held := fresh.Prepare()
+		require.NoError(t, held.Connect(t.Context()), "a single connection is never held")
+		held.Close()
 		cancelled, stop := context.WithCancel(t.Context())
 		stop()
 		require.ErrorIs(t, post(cancelled, fresh, "http://127.0.0.1"), context.Canceled)
@@ -143,18 +145,21 @@ func TestPreparationTakesASpare(t *testing.T) {
 		fresh.Replenish()
 		synctest.Wait()
 		require.Len(t, others, 1)
-		p := fresh.Prepare(t.Context())
+		p := fresh.Prepare()
+		require.NoError(t, p.Connect(t.Context()))
 		synctest.Wait()
 		require.Len(t, others, 2)
 		fresh.Close()
-		require.NoError(t, p.Wait())
 		other := <-others
 		require.NoError(t, other.SetReadDeadline(time.Now()))
 		_, err := other.Read(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the first connection is prepared, and open")
 		p.Close()
 		for range 2 {
-			fresh.Prepare(t.Context()).Close() // closed or not, a preparation works
+			p := fresh.Prepare() // closed or not, a preparation works
+			require.NoError(t, p.Connect(t.Context()))
+			p.Close()
+			require.NoError(t, p.Connect(t.Context()), "ended")
 		}
 	})
 }
