@@ -248,12 +248,17 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	return failed
 }
 
-// beside connects in a goroutine. connected waits for the connection, stop gives it up.
+// beside connects in a goroutine. connected waits for the connection, stop for the end of the
+// goroutine, which reads the state of the call.
 func beside(ctx context.Context, connect func(context.Context) error) (connected func() error, stop func()) {
-	ctx, stop = context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- connect(ctx) }()
-	return func() error { return <-done }, stop
+	ctx, cancel := context.WithCancel(ctx)
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = connect(ctx)
+	}()
+	return func() error { <-done; return err }, func() { cancel(); <-done }
 }
 
 // notSent returns the error of a call that ends before its send, nil for nil. An earlier send of
