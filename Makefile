@@ -140,7 +140,7 @@ tools-test: ## Run the tests of the tools that are this project's own
 
 ##@ Upkeep
 
-.PHONY: tools doc ci clean release
+.PHONY: tools doc ci release
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
@@ -162,6 +162,3 @@ release: ## Build the sandbox for linux, darwin and windows into .tools/release,
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run
-
-clean: ## Remove built tools and reports
-	rm -rf $(BIN)

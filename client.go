@@ -92,9 +92,10 @@ func WithMaxConns(n int) Option {
 // spare connection for 2 seconds, and at most 16 of them while mutations follow each other
 // faster than connections open. Nothing is sent on a spare connection before its request.
 //
-// If the service closes silent connections within 2 seconds, it may close one just as a mutation
-// is sent: the outcome is then unknown. So use spare connections for rows of mutations, and with
-// idempotency keys. There are none through a proxy, with [WithHTTPClient] or on Windows.
+// The client replaces a spare connection that the service has closed, up to the first byte of the
+// request. If the service closes silent connections within 2 seconds, it may close one just as a
+// mutation arrives: the outcome is then unknown. So use spare connections for rows of mutations,
+// and with idempotency keys. There are none through a proxy, with [WithHTTPClient] or on Windows.
 func WithSpareConnections() Option {
 	return func(c *config) error {
 		c.spares = true

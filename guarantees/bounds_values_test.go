@@ -209,7 +209,8 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 				arguments = append([]string{"sh", "-c", `ulimit -v 2000000 && exec "$0" "$@"`}, arguments...)
 			}
 			command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...)
-			command.Env = append(os.Environ(), dangerousEnv+"="+name)
+			// One arena: libc reserves address space for each, and all of it counts for the limit.
+			command.Env = append(os.Environ(), dangerousEnv+"="+name, "MALLOC_ARENA_MAX=1")
 			out, err := command.CombinedOutput()
 			require.NoError(t, err, "%.600s", out)
 			told, _, _ := strings.Cut(string(out), "\n")
