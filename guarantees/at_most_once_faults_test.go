@@ -19,7 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// fault is what the service does instead of answering, as testdata/conformance.json says it.
+// fault is the behavior of the service instead of a response, from testdata/conformance.json.
 type fault struct {
 	Name   string            `json:"name"`
 	Client string            `json:"client"` // whose http.Client: "" is the package's own

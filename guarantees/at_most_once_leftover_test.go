@@ -72,8 +72,8 @@ func (s *leftovers) serve(conn net.Conn) {
 	}
 }
 
-// TestMutationTakesNoLeftoverAnswer holds that a mutation never takes for its own what the
-// service sent beyond the answer to another call, whenever it comes.
+// TestMutationTakesNoLeftoverAnswer holds that a mutation never takes surplus bytes after the
+// response to another call for its own response, at whatever time they arrive.
 func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 	for _, pause := range []time.Duration{
 		-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
