@@ -101,7 +101,7 @@ api: tools ## No exported name that was released goes or changes, unless CHANGEL
 
 # What takes longest under contrib kills processes and servers, or repeats suites in other modes of PostgreSQL. It holds
 # what databases keep, with any Go version.
-kills := ^Test(Crash|Failover|Fleet|NothingIsLost|ManyDeadLetters|AsynchronousCommit|WorkTxDoesNotGuess)|Kill|KeepTheirContracts/(behind|serializable|with)
+kills := ^Test(Cluster|Standby|Crash|Failover|Fleet|NothingIsLost|ManyDeadLetters|AsynchronousCommit|WorkTxDoesNotGuess)|Kill|KeepTheirContracts/(behind|serializable|with)
 
 versions: ## Run vet and the tests with the other Go version that is supported, without the slowest of contrib, and hold the root's coverage floors
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
@@ -140,7 +140,7 @@ tools-test: ## Run the tests of the tools that are this project's own
 
 ##@ Upkeep
 
-.PHONY: tools doc ci clean release
+.PHONY: tools doc ci release
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
@@ -162,6 +162,3 @@ release: ## Build the sandbox for linux, darwin and windows into .tools/release,
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run
-
-clean: ## Remove built tools and reports
-	rm -rf $(BIN)

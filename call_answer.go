@@ -15,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/signin"
+	"github.com/lendingapi/lending-go/internal/transport"
 	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
@@ -124,7 +125,7 @@ func (x *exchange) doubt() error {
 
 var (
 	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
+	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold; check the TokenSource")
 	errNoTokens       = hidden("the client has no source of tokens; use WithCredentials or WithTokenSource", ErrSignInRequired)
 )
 
@@ -211,7 +212,7 @@ func (x *exchange) outcome() Outcome {
 // reached reports whether any attempt may have reached the service. Any attempt of a read
 // counts.
 func (x *exchange) reached() bool {
-	if x.attempts == 0 || x.deadline.NeverLeft() {
+	if x.attempts == 0 || x.deadline.NeverLeft() || x.attempts == 1 && transport.NeverLeft(x.err) {
 		return false
 	}
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {

@@ -7,22 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"github.com/jarcoal/httpmock"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -258,6 +254,38 @@ func ExampleClient_Do() {
 	// Output: true
 }
 
+// All calls share a connection of HTTP/2: a mutation takes one round trip instead of three.
+func ExampleWithHTTPClient_http2() {
+	service := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Proto, r.Method)
+		_, _ = io.WriteString(w, "true")
+	}))
+	service.EnableHTTP2 = true
+	service.StartTLS()
+	defer service.Close()
+
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP2(true) // and no HTTP/1.1, which could take a left-over response
+	transport.IdleConnTimeout = 2 * time.Second
+	transport.TLSClientConfig = service.Client().Transport.(*http.Transport).TLSClientConfig // only in tests
+	client, err := lending.New(service.URL, lending.WithHTTPClient(&http.Client{Transport: transport}),
+		lending.WithTokenSource(lending.StaticToken("token")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer transport.CloseIdleConnections()
+	for range 2 {
+		fmt.Println(client.Applications.Cancel(context.Background(), lending.ApplicationID(uuid.New())))
+	}
+	// Output:
+	// HTTP/2.0 POST
+	// <nil>
+	// HTTP/2.0 POST
+	// <nil>
+}
+
 // An observer sees every attempt: three for a read that fails twice.
 func ExampleWithObserver() {
 	service := lendingtest.NewServer()
@@ -418,51 +446,6 @@ func ExampleIsNotFound() {
 	// true 404 true
 	// true 400 true
 	// of a gateway: false
-}
-
-// Whatever becomes of the confirmation, it is done once, and known to be after some minutes.
-func TestReadmeBackend(t *testing.T) {
-	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	type fault = lendingtest.Fault
-	for _, test := range []struct {
-		name  string
-		fault fault
-	}{
-		{"success", fault{}},
-		{"lost before", fault{ResetBefore: true}},
-		{"lost after", fault{ResetAfter: true}},
-		{"answer cut", fault{CutBody: -1}},
-		{"refused", fault{Status: http.StatusTooManyRequests}},
-		{"502 after", fault{Status: http.StatusBadGateway, Executes: true}},
-		{"late", fault{Late: 3 * time.Minute}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
-				service.Fail(route, test.fault)
-				row := service.AddLoan(lendingtest.Loan{})
-				d := drawing{
-					ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)),
-					Loan:        must(lending.ParseLoanID(row.ID)),
-					Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, Date: time.Now(),
-				}
-				minutes := 0
-				otp := func() lending.Secret {
-					if minutes > 0 {
-						_, _ = client.Loans.ResendWithdrawalOTP(t.Context(), d.Loan) // refused once it is confirmed
-					}
-					return lending.NewSecret(service.OTP(row.ID))
-				}
-				for draw(t.Context(), client, d, otp) != nil {
-					minutes++
-					require.Less(t, minutes, 10)
-					time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
-				}
-				time.Sleep(time.Hour) //nolint:forbidigo // the time of the bubble
-				assert.Equal(t, 1, service.Executed(route))
-			})
-		})
-	}
 }
 
 // A test of your receiver signs a delivery as the service does.
@@ -666,4 +649,68 @@ func (f fromOAuth2) Token(context.Context) (lending.Token, error) {
 		return lending.Token{}, err
 	}
 	return lending.Token{Value: lending.NewSecret(token.AccessToken), Expires: token.Expiry}, nil
+}
+
+// isBusy is code under test: it asks for a status, and tells a busy service from a failing one.
+func isBusy(ctx context.Context, client *lending.Client, application lending.ApplicationID) (
+	wait time.Duration, busy bool,
+) {
+	_, err := client.Applications.Status(ctx, application)
+	var failed *lending.Error
+	if errors.As(err, &failed) && errors.Is(err, lending.ErrRateLimited) {
+		return failed.RetryAfter, true
+	}
+	return 0, false
+}
+
+// Any library that makes a RoundTripper can stub a route, for example github.com/jarcoal/httpmock.
+// Give each test its own transport. A stub checks no path parameter, record or state, and answers
+// a second send of a mutation like the first. lendingtest checks them, and counts executions.
+func ExampleWithHTTPClient_httpmock() {
+	mock := httpmock.NewMockTransport()
+	mock.RegisterResponder(http.MethodGet, `=~/api/Application/application-status/`,
+		httpmock.NewStringResponder(http.StatusTooManyRequests, "").HeaderSet(http.Header{"Retry-After": {"7200"}}))
+
+	client, err := lending.New("https://lending.example",
+		lending.WithHTTPClient(&http.Client{Transport: mock}),
+		lending.WithTokenSource(lending.StaticToken("any-token")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	fmt.Println(isBusy(context.Background(), client, lending.ApplicationID(uuid.New())))
+	fmt.Println("calls:", mock.GetTotalCallCount())
+	// Output:
+	// 2h0m0s true
+	// calls: 1
+}
+
+// A sequence of answers, and an answer that is lost: the mutation may have run, and the stub
+// cannot tell. lendingtest can, by Fault.ResetAfter and Executed.
+func ExampleWithHTTPClient_httpmockSequence() {
+	mock := httpmock.NewMockTransport()
+	mock.RegisterResponder(http.MethodGet, `=~/api/Application/application-status/`,
+		httpmock.NewJsonResponderOrPanic(http.StatusOK, "In Review").
+			Then(httpmock.NewJsonResponderOrPanic(http.StatusOK, "Approved")))
+	mock.RegisterResponder(http.MethodPost, `=~/api/Application/cancel-application/`,
+		httpmock.NewErrorResponder(errors.New("connection reset by peer")))
+
+	client, err := lending.New("https://lending.example",
+		lending.WithHTTPClient(&http.Client{Transport: mock}),
+		lending.WithTokenSource(lending.StaticToken("any-token")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	application := lending.ApplicationID(uuid.New())
+	fmt.Println(client.Applications.Status(context.Background(), application))
+	fmt.Println(client.Applications.Status(context.Background(), application))
+	err = client.Applications.Cancel(context.Background(), application)
+	fmt.Println(lending.OutcomeOf(err), errors.Is(err, lending.ErrOutcomeUnknown))
+	// Output:
+	// In Review <nil>
+	// Approved <nil>
+	// unknown true
 }

@@ -6,10 +6,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -91,4 +95,52 @@ func TestClosedConnectionsLeaveNoDoubt(t *testing.T) {
 		with[lending.OutcomeUnknown], without[lending.OutcomeUnknown])
 	assert.Equal(t, mutations, with[lending.OutcomeDone]+with[lending.OutcomeUnknown])
 	assert.LessOrEqual(t, with[lending.OutcomeUnknown], without[lending.OutcomeUnknown]+mutations/50)
+}
+
+// TestSpareThatClosesBeforeTheRequest has the service close a spare connection when net/http has
+// it, just before the request: the mutation runs once on another connection. If the service is
+// gone, the mutation was not sent.
+func TestSpareThatClosesBeforeTheRequest(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		isGone bool
+		want   lending.Outcome
+	}{{"closed", false, lending.OutcomeDone}, {"gone", true, lending.OutcomeNotSent}} {
+		t.Run(test.name, func(t *testing.T) {
+			connected := make(chan net.Conn, 10)
+			var arrivals atomic.Int32
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				arrivals.Add(1)
+				wire.Answer(http.StatusOK, "true")(w, r)
+			}))
+			server.Config.ConnState = func(c net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					connected <- c
+				}
+			}
+			server.Start()
+			defer server.Close()
+			client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+				lending.WithSpareConnections(), lending.WithMaxConns(2))
+			require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
+			<-connected // of the mutation
+			spare := <-connected
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+				if test.isGone {
+					_ = server.Listener.Close()
+				}
+				for more := true; more; { // and another that may already be there
+					_ = spare.(*net.TCPConn).SetLinger(60) // Close returns when the client's system knows
+					_ = spare.Close()
+					select {
+					case spare = <-connected:
+					default:
+						more = false
+					}
+				}
+			}})
+			assert.Equal(t, test.want, lending.OutcomeOf(client.Applications.Cancel(ctx, catalog.Application)))
+			assert.EqualValues(t, map[bool]int{false: 2, true: 1}[test.isGone], arrivals.Load())
+		})
+	}
 }

@@ -82,6 +82,7 @@ type order struct {
 	Answer     json.RawMessage `json:"answer"`
 	AnswerText string          `json:"answerText"` // the same as text, from the page's form
 	Why        string          `json:"why"`
+	Correct    bool            `json:"correct"` // the verdict replaces an earlier verdict
 
 	ID     string   `json:"id"` // for a single dead letter
 	IDs    []string `json:"ids"`

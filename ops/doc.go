@@ -18,19 +18,20 @@
 //
 //	GET  api/keys?state=&prefix=&older=&after=&limit=   a page of keys, oldest first
 //	GET  api/key?key=order-42/confirm                   a key, or 404 with the nearest keys
-//	POST api/resolve                                    {"key","verdict","answer","why"}
+//	POST api/resolve                                    {"key","verdict","answer","why","correct"}
 //	GET  api/inboxes/{inbox}?event=&from=&before=&after=&limit=
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
 //	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event","from","before"}
 //	POST api/inboxes/{inbox}/drop                       the same
 //	GET  api/session                                    signed in, paused, needs a person
-//	GET  api/counts                                     now, and samples since the process began
+//	GET  api/counts                                     now, and at earlier requests, one sample a minute
 //	GET  api/health                                     200 or 503, with each part
 //
-// The state of a key is review (a person decides), doubt (settles by itself), progress, or a
+// The state of a key is review (a person decides), doubt (a check ends the doubt), progress, or a
 // state of package idempotency/store. The verdict is "happened" or "not_happened"; answer is the
-// service's response, if the person knows it. An error is {"error": "…"}, with "now" for the
-// present state after a conflict (409).
+// service's response, if the person knows it. If a key is correctable, correct: true replaces the
+// earlier verdict. An error is {"error": "…"}, with "now" for the present state after a conflict
+// (409).
 //
 // # Actions
 //

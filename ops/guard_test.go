@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -8,7 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/ops"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func TestActionsNeedARight(t *testing.T) {
@@ -96,7 +101,15 @@ func FuzzRoutes(f *testing.F) {
 	f.Add("api/inboxes/a/redrive", "", `{"ids":["1"],"all":true}`)
 	f.Add("api/resolve", "", `{"key":"\u0000","verdict":"not_happened","why":"\n"}`)
 	f.Add("events/../", "before=2026", `[`)
-	handler := ops.Handler(ops.Options{Who: func(*http.Request) (string, bool) { return person, true }})
+	f.Add("api/keys", "state=in_doubt&prefix=a&older=1ns&after=%00", `{}`)
+	f.Add("api/inboxes/a", "event=b&from=2026-11-22 15:04:05&after=-", `{}`)
+	f.Add("api/inboxes/a/drop", "", `{"all":true,"before":"2026-11-22T15:04:05Z","why":"c"}`)
+	handler := ops.Handler(ops.Options{
+		Log: fake.Must(idempotency.NewLog(store.NewMemory(), nil)), Logger: slog.New(slog.DiscardHandler),
+		Inboxes: map[string]webhook.DeadLetters{"a": webhook.NewMemoryInbox()},
+		Who:     func(*http.Request) (string, bool) { return person, true },
+		Show:    func(*http.Request) bool { return true },
+	})
 	f.Fuzz(func(t *testing.T, path, query, body string) {
 		serve(t, handler, path, query, body)
 	})

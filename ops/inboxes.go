@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// lettersPage is a page of dead letters.
+// lettersPage is a page of dead letters: at most [webhook.MaxDeadLetters].
 type lettersPage struct {
 	Letters []webhook.DeadLetter `json:"deadLetters"`
 	Next    string               `json:"next,omitempty"` // for after; empty at the end
@@ -25,7 +27,9 @@ func (d *desk) inbox(r *http.Request) (string, webhook.DeadLetters, error) {
 	name := r.PathValue("inbox")
 	inbox, ok := d.Inboxes[name]
 	if !ok {
-		return "", nil, failf(http.StatusNotFound, "this handler has no such inbox")
+		f := failf(http.StatusNotFound, "no inbox of this handler has the name; take a name from now")
+		f.Now = slices.Sorted(maps.Keys(d.Inboxes))
+		return "", nil, f
 	}
 	return name, inbox, nil
 }
@@ -51,6 +55,7 @@ func (d *desk) deadLetters(r *http.Request) (lettersPage, error) {
 func (d *desk) listLetters(ctx context.Context, name string, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (lettersPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	filter = filter.WithDefaults() // an inbox returns at most MaxDeadLetters
 	letters, err := inbox.DeadLetters(ctx, filter)
 	d.outage("inbox "+name, err)
 	if err != nil {
@@ -69,7 +74,10 @@ func filterOf(get func(name string) string) (filter webhook.DeadLetterFilter, er
 	for name, at := range map[string]*time.Time{"from": &filter.From, "before": &filter.Before} {
 		if text := get(name); text != "" {
 			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				return filter, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22T15:04:05Z", name)
+				*at, err = time.Parse(time.DateTime, text)
+			}
+			if err != nil {
+				return filter, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22 15:04:05, in UTC", name)
 			}
 		}
 	}
@@ -153,6 +161,9 @@ func (d *desk) each(
 		}
 		filter.Before = cmp.Or(filter.Before, time.Now().UTC()) // a letter that fails again is not meant
 		what = fmt.Sprintf("%s all dead letters of %s, event %q", verb, strconv.Quote(name), o.Event)
+		if o.From+o.Before != "" {
+			what += fmt.Sprintf(", from %q before %q", o.From, o.Before)
+		}
 		n, err = all(r.Context(), inbox, filter)
 	}
 	if err == nil && n == 0 {

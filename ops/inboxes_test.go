@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -61,6 +62,61 @@ func TestDeadLettersAreRedrivenAndDropped(t *testing.T) {
 	assert.Equal(t, all[1].ID, left[0].ID)
 	assert.Contains(t, b.actions.String(),
 		`what="drop all dead letters of \"web hooks\", event \"WB_Loan_Closed\"" why="a test event" records=1`)
+}
+
+// TestDeadLettersArePaged holds that a reader of the pages gets each dead letter once, also with
+// the largest limit.
+func TestDeadLettersArePaged(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	const number = 2*webhook.MaxDeadLetters + 3
+	for n := range number {
+		b.setAside(nil, event("a", n))
+	}
+	seen := map[string]bool{}
+	for next, pages := "", 1; ; pages++ {
+		status, text := b.get(inboxPath + "?limit=1000&after=" + next)
+		require.Equal(t, http.StatusOK, status, text)
+		page := lettersIn(t, text)
+		for _, letter := range page.DeadLetters {
+			require.False(t, seen[letter.ID], letter.ID)
+			seen[letter.ID] = true
+		}
+		if next = page.Next; next == "" {
+			require.Equal(t, 3, pages)
+			break
+		}
+	}
+	assert.Len(t, seen, number)
+}
+
+// TestDeadLettersOfATime holds that a person finds the dead letters of an outage, on the page too,
+// and that an action for all of them leaves the others.
+func TestDeadLettersOfATime(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.setAside(errors.New("an outage"), event("a", 1))
+	end := b.letters("")[0].SetAside.Add(time.Second).UTC().Format(time.DateTime) // as the page shows times
+	query := "?before=" + url.QueryEscape(end)
+	assert.Len(t, b.letters(query), 1)
+	assert.Empty(t, b.letters("?from="+url.QueryEscape(end)))
+
+	page := func(query string) string {
+		status, text := b.send(http.MethodGet, query, nil, http.Header{"X-Person": {person}})
+		require.Equal(t, http.StatusOK, status)
+		return text
+	}
+	text := page(query)
+	assert.Contains(t, text, "an outage")
+	assert.Contains(t, text, `<input name="before" value="`+end+`" hidden>`, "the forms for all have the filter")
+	assert.NotContains(t, page("?from="+url.QueryEscape(end)), "an outage")
+	assert.Contains(t, page("?from=yesterday"), "from must be a time")
+
+	status, text := b.post(inboxPath+"/drop", map[string]any{"all": true, "from": end, "why": "old"})
+	assert.Equal(t, http.StatusConflict, status, text)
+	status, text = b.post(inboxPath+"/redrive", map[string]any{"all": true, "before": end})
+	assert.Equal(t, http.StatusOK, status, text)
+	assert.Contains(t, b.actions.String(), `event \"\", from \"\" before \"`+end)
 }
 
 func TestOrdersForDeadLettersAreChecked(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 // key is an entry of the log, with times instead of ages.
 type key struct {
 	Key       string            `json:"key"`
-	Class     string            `json:"class"` // review, doubt, progress or settled
+	Class     string            `json:"class"` // review, doubt, progress or ended
 	State     store.State       `json:"state"`
 	Route     string            `json:"route"`
 	IDs       map[string]string `json:"ids,omitempty"` // of the records
@@ -24,6 +25,7 @@ type key struct {
 	CheckWith string            `json:"checkWith,omitempty"` // the reads for a person
 	Why       string            `json:"why,omitempty"`
 	By        string            `json:"resolvedBy,omitempty"`
+	Correct   bool              `json:"correctable,omitempty"` // whether a verdict can replace the earlier verdict
 
 	Happened    time.Time `json:"happenedFrom,omitzero"`    // time from which a person may say so
 	NotHappened time.Time `json:"notHappenedFrom,omitzero"` // the same
@@ -34,17 +36,17 @@ type key struct {
 // The classes of entries.
 const (
 	review   = "review"   // a person decides
-	doubt    = "doubt"    // the next call with the key settles it
+	doubt    = "doubt"    // a check ends the doubt
 	progress = "progress" // a call may be in flight
-	settled  = "settled"  // done or free
+	ended    = "ended"    // done or free
 )
 
 func keyOf(e *idempotency.Entry, now time.Time) key {
 	k := key{
 		Key: e.Key, Class: classOf(e), State: e.State, Route: e.Route, IDs: e.IDs, Since: now.Add(-e.Age), Sends: e.Sends,
-		CheckWith: e.CheckWith, Why: e.Why, By: e.ResolvedBy, position: e.Position,
+		CheckWith: e.CheckWith, Why: e.Why, By: e.ResolvedBy, Correct: e.Correctable, position: e.Position,
 	}
-	if k.Class != settled {
+	if k.Class != ended {
 		k.Happened, k.NotHappened = now.Add(e.HappenedAfter), now.Add(e.NotHappenedAfter)
 	}
 	return k
@@ -54,7 +56,7 @@ func classOf(e *idempotency.Entry) string {
 	switch e.State {
 	case store.Sent, store.InDoubt, store.NeedsReview:
 	default:
-		return settled
+		return ended
 	}
 	switch {
 	case e.HappenedAfter > 0:
@@ -91,6 +93,10 @@ func (d *desk) keys(r *http.Request) (keysPage, error) {
 		filter.States = idempotency.InDoubtStates()
 	default:
 		filter.States = []store.State{store.State(state)}
+		states := append(idempotency.InDoubtStates(), store.Free, store.Done, store.Forgotten)
+		if !slices.Contains(states, filter.States[0]) {
+			return keysPage{}, failf(http.StatusBadRequest, "no key has this state; use review, doubt, progress or one of %q", states)
+		}
 	}
 	return d.list(r.Context(), filter, state)
 }
@@ -177,7 +183,11 @@ func shorter(prefix string) string {
 
 // resolve serves POST api/resolve.
 func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int, err error) {
-	what = "resolve " + strconv.Quote(o.Key) + ": " + o.Verdict
+	what = "resolve "
+	if o.Correct {
+		what = "correct "
+	}
+	what += strconv.Quote(o.Key) + ": " + o.Verdict
 	if d.Log == nil {
 		return what, 0, failf(http.StatusNotFound, "this handler has no idempotency log")
 	}
@@ -197,7 +207,7 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict}); err != nil {
+	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict, Correct: o.Correct}); err != nil {
 		f := *asFailure(err)
 		if f.Status == http.StatusConflict {
 			if now, err := d.find(r.Context(), o.Key); err == nil {

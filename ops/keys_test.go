@@ -64,6 +64,31 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 		`who=dora what="resolve \"order-42/confirm\": happened" why="Loans.Withdrawals shows it" records=1`)
 }
 
+// TestPersonCorrectsAVerdict holds that a wrong verdict can be corrected with HTTP alone, until a
+// call relies on the verdict.
+func TestPersonCorrectsAVerdict(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.loseDocument("order-1/document")
+	order := map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen"}
+	status, text := b.post("api/resolve", order)
+	require.Equal(t, http.StatusOK, status, text)
+	_, text = b.get("api/key?key=order-1/document")
+	require.Contains(t, text, `"correctable":true`)
+	_, text = b.send(http.MethodGet, "?prefix=order-1", nil, http.Header{"X-Person": {person}})
+	require.Contains(t, text, "Correct the verdict")
+
+	order["why"] = "the support has the document"
+	status, text = b.post("api/resolve", order)
+	require.Equal(t, http.StatusConflict, status, text)
+	order["correct"] = true
+	status, text = b.post("api/resolve", order)
+	require.Equal(t, http.StatusOK, status, text)
+	_, text = b.get("api/key?key=order-1/document")
+	assert.Contains(t, text, `"why":"the support has the document"`)
+	assert.Contains(t, b.actions.String(), `what="correct \"order-1/document\": happened"`)
+}
+
 func TestKeysAreClassed(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -74,11 +99,11 @@ func TestKeysAreClassed(t *testing.T) {
 	b.create("order-3/customer")
 
 	for _, test := range []struct{ query, want string }{
-		{"", "order-1/document review, order-2/confirm doubt, order-3/customer settled, "},
+		{"", "order-1/document review, order-2/confirm doubt, order-3/customer ended, "},
 		{"?state=review", "order-1/document review, "},
 		{"?state=doubt", "order-2/confirm doubt, "},
 		{"?state=progress", ""},
-		{"?state=done", "order-3/customer settled, "},
+		{"?state=done", "order-3/customer ended, "},
 		{"?prefix=order-2/", "order-2/confirm doubt, "},
 		{"?older=1h", ""},
 		{"?limit=1", "order-1/document review, "},

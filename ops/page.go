@@ -39,7 +39,7 @@ type view struct {
 	Review, Doubt, Progress []key
 	LogFailed               string
 	Inboxes                 []inboxView
-	Event                   string // of the filter
+	Event, From, Before     string // of the filter
 	Session                 *lending.SessionState
 	SessionFailed           string
 }
@@ -122,14 +122,14 @@ func (d *desk) render(of request) (map[string]template.HTML, error) {
 func (d *desk) view(ctx context.Context, of request) view {
 	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: of.mayAct, MayShow: of.mayShow}
 	query, _ := url.ParseQuery(of.query) // the page ignores an invalid part
-	v.Prefix, v.Event = query.Get("prefix"), query.Get("event")
+	v.Prefix, v.Event, v.From, v.Before = query.Get("prefix"), query.Get("event"), query.Get("from"), query.Get("before")
 	v.Counts = d.count(ctx)
 	v.Curve = d.curve()
 	if d.Log != nil {
 		d.viewKeys(ctx, &v)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
-		v.Inboxes = append(v.Inboxes, d.viewInbox(ctx, &v, name))
+		v.Inboxes = append(v.Inboxes, d.viewInbox(ctx, &v, name, query))
 	}
 	if d.Session != nil {
 		state, err := d.Session.State(ctx)
@@ -171,9 +171,14 @@ func (d *desk) viewKeys(ctx context.Context, v *view) {
 	}
 }
 
-func (d *desk) viewInbox(ctx context.Context, v *view, name string) inboxView {
+func (d *desk) viewInbox(ctx context.Context, v *view, name string, query url.Values) inboxView {
 	i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name), Counts: v.Counts.Inboxes[name]}
-	filter := webhook.DeadLetterFilter{Event: lending.EventName(v.Event), Limit: shown}
+	filter, err := filterOf(query.Get)
+	if err != nil {
+		i.Failed = asFailure(err).Text
+		return i
+	}
+	filter.Limit = shown
 	letters, err := d.listLetters(ctx, name, d.Inboxes[name], filter)
 	if err != nil {
 		i.Failed = d.failed("inbox "+name, err)

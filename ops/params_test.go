@@ -24,12 +24,13 @@ func TestParametersAreChecked(t *testing.T) {
 		status     int
 	}{
 		{"api/keys?limit=0", "limit must be from 1 to 1000", http.StatusBadRequest},
+		{"api/keys?state=in-doubt", "no key has this state", http.StatusBadRequest},
 		{"api/keys?older=soon", "older must be a duration", http.StatusBadRequest},
 		{"api/key", "the parameter key is missing", http.StatusBadRequest},
 		{inboxPath + "?limit=1001", "limit must be from 1 to 1000", http.StatusBadRequest},
 		{inboxPath + "?from=now", "from must be a time", http.StatusBadRequest},
-		{"api/inboxes/other", "no such inbox", http.StatusNotFound},
-		{"api/inboxes/other/1", "no such inbox", http.StatusNotFound},
+		{"api/inboxes/other", `"now":["web hooks"]`, http.StatusNotFound},
+		{"api/inboxes/other/1", `"now":["web hooks"]`, http.StatusNotFound},
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			status, text := b.get(test.path)

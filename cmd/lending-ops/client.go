@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -52,24 +54,33 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
-	text, err := json.Marshal(body)
+	var content io.Reader // none for a GET: some proxies refuse it
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(text))
-	if err != nil {
-		return err
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
-	request.Header.Set("Content-Type", "application/json")
 	if c.token != "" {
+		if isOpen(request.URL) {
+			return errors.New("http would show the token to the network; use https in -url")
+		}
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := (&http.Client{Timeout: time.Minute}).Do(request)
+	response, err := doer.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(response.Body, maxBody))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if err != nil {
 		return err
 	}
@@ -91,17 +102,30 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
+// doer follows no redirect: to a page for signing in, or from https to http.
+var doer = &http.Client{
+	Timeout:       time.Minute,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// isOpen reports whether others can read a request to u.
+func isOpen(u *url.URL) bool {
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme != "https" && u.Hostname() != "localhost" && (err != nil || !address.IsLoopback())
+}
+
 // key is a key of the log as the handler shows it.
 type key struct {
 	Key, Class, State, Route, CheckWith, Why, ResolvedBy string
 	IDs                                                  map[string]string
 	Since, HappenedFrom, NotHappenedFrom                 time.Time
 	Sends                                                int
+	Correctable                                          bool
 }
 
 func (c *client) keys(ctx context.Context, state, prefix string) error {
 	query := url.Values{"state": {state}, "prefix": {prefix}, "limit": {"1000"}}
-	return c.pages(ctx, "api/keys", query, []string{"KEY", "STATE", "SINCE", "ROUTE", "CHECK WITH"}, func(page []byte) (rows [][]string, next string, err error) {
+	return c.pages(ctx, "api/keys", query, []string{"KEY", "STATE", "SINCE (UTC)", "ROUTE", "CHECK WITH"}, func(page []byte) (rows [][]string, next string, err error) {
 		var found struct {
 			Keys []key
 			Next string
@@ -114,9 +138,9 @@ func (c *client) keys(ctx context.Context, state, prefix string) error {
 	})
 }
 
-func (c *client) dead(ctx context.Context, inbox, event string) error {
-	query := url.Values{"event": {event}, "limit": {"1000"}}
-	return c.pages(ctx, "api/inboxes/"+url.PathEscape(inbox), query, []string{"ID", "EVENT", "SET ASIDE", "TRIES", "CAUSE"}, func(page []byte) (rows [][]string, next string, err error) {
+func (c *client) dead(ctx context.Context, inbox string, o options) error {
+	query := url.Values{"event": {o.event}, "from": {o.from}, "before": {o.before}, "limit": {"1000"}}
+	return c.pages(ctx, "api/inboxes/"+url.PathEscape(inbox), query, []string{"ID", "EVENT", "SET ASIDE (UTC)", "TRIES", "CAUSE"}, func(page []byte) (rows [][]string, next string, err error) {
 		var found struct {
 			DeadLetters []struct {
 				ID, Event, Cause string
@@ -209,13 +233,17 @@ func (c *client) show(ctx context.Context, name string) error {
 		ids = append(ids, name+" "+id)
 	}
 	slices.Sort(ids)
-	return c.fields("key", k.Key, "state", k.State, "class", k.Class, "since", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
+	correctable := ""
+	if k.Correctable {
+		correctable = "with -correct"
+	}
+	return c.fields("key", k.Key, "state", k.State, "class", k.Class, "since (UTC)", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
 		"sent", fmt.Sprint(k.Sends), "check with", k.CheckWith, "why", k.Why, "resolved by", k.ResolvedBy,
-		"happened from", stamp(k.HappenedFrom), "not happened from", stamp(k.NotHappenedFrom))
+		"correctable", correctable, "happened from (UTC)", stamp(k.HappenedFrom), "not happened from (UTC)", stamp(k.NotHappenedFrom))
 }
 
 func (c *client) resolve(ctx context.Context, name, verdict string, o options) error {
-	body := map[string]any{"key": name, "verdict": verdict, "why": o.why}
+	body := map[string]any{"key": name, "verdict": verdict, "why": o.why, "correct": o.correct}
 	if o.answer != "" {
 		text, err := c.file(o.answer)
 		if err != nil {
@@ -243,7 +271,7 @@ func (c *client) act(ctx context.Context, verb, inbox string, ids []string, o op
 		body["ids"] = ids
 	}
 	if o.all {
-		body["all"], body["event"] = true, o.event
+		body["all"], body["event"], body["from"], body["before"] = true, o.event, o.from, o.before
 	}
 	var result struct{ Done int }
 	if err := c.call(ctx, http.MethodPost, "api/inboxes/"+url.PathEscape(inbox)+"/"+verb, nil, body, &result); err != nil {
@@ -261,8 +289,8 @@ func (c *client) session(ctx context.Context) error {
 	if err := c.call(ctx, http.MethodGet, "api/session", nil, nil, &s); err != nil {
 		return err
 	}
-	return c.fields("signed in", fmt.Sprint(s.SignedIn), "until", stamp(s.Until), "lease", s.Lease,
-		"paused until", stamp(s.Paused), "pause", s.Pause, "needs a person", fmt.Sprint(s.Person), "cause", s.Cause)
+	return c.fields("signed in", fmt.Sprint(s.SignedIn), "until (UTC)", stamp(s.Until), "lease", s.Lease,
+		"paused until (UTC)", stamp(s.Paused), "pause", s.Pause, "needs a person", fmt.Sprint(s.Person), "cause", s.Cause)
 }
 
 func (c *client) health(ctx context.Context) error {
@@ -273,7 +301,7 @@ func (c *client) health(ctx context.Context) error {
 	if err := c.call(ctx, http.MethodGet, "api/health", nil, nil, &parts); err != nil {
 		return err
 	}
-	rows, failed := [][]string{{"PART", "STATE", "SINCE"}}, 0
+	rows, failed := [][]string{{"PART", "STATE", "SINCE (UTC)"}}, 0
 	for _, p := range parts {
 		state := "ready"
 		if p.Error != "" {
@@ -284,5 +312,5 @@ func (c *client) health(ctx context.Context) error {
 	if err := c.table(rows); err != nil || failed == 0 {
 		return err
 	}
-	return fmt.Errorf("%d parts cannot work", failed)
+	return fmt.Errorf("%d of %d parts cannot work", failed, len(parts))
 }

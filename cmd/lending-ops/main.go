@@ -4,7 +4,7 @@
 //	go run github.com/lendingapi/lending-go/cmd/lending-ops -url https://backend.example/ops/ review
 //
 // The environment variable LENDING_OPS_TOKEN holds a bearer token, if the backend needs it. The
-// exit status is 0 for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead
+// token goes to https addresses and to this machine only. Times are in UTC. The exit status is 0 for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead
 // letter is missing or has changed.
 package main
 
@@ -22,15 +22,18 @@ import (
 const usage = `usage: lending-ops [-url URL] [-json] command
 
   review [-prefix P]                          mutations that need a person
-  doubt [-prefix P]                           mutations in doubt that settle by themselves
+  doubt [-prefix P]                           mutations in doubt that a check will decide
   keys [-prefix P] [-state S]                 all keys, oldest first
   show KEY                                    a key, with the reads to check it with
-  resolve -why TEXT [-answer FILE] KEY happened|not_happened
-  dead [-event NAME] INBOX                    webhooks set aside
-  redrive [-all] [-event NAME] INBOX [ID...]  make them due again
-  drop -why TEXT [-all] [-event NAME] INBOX [ID...]
+  resolve -why TEXT [-correct] [-answer FILE] KEY happened|not_happened
+                                              decide, or correct a verdict; FILE "-" is the input
+  dead [FILTER] INBOX                         webhooks set aside
+  redrive INBOX ID... | -all [FILTER] INBOX   make them due again
+  drop -why TEXT INBOX ID... | -all [FILTER] INBOX
   session                                     signed in, paused, needs a person
   health                                      whether each part can work
+
+FILTER is -event NAME, -from TIME or -before TIME, with a time such as "2026-11-22 15:04:05" in UTC.
 `
 
 // The exit statuses.
@@ -71,7 +74,7 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 	case err == nil:
 		return 0
 	case errors.Is(err, errUsage):
-		fmt.Fprint(stderr, usage)
+		fmt.Fprintf(stderr, "%slending-ops: %v\n", usage, err)
 		return exitUsage
 	}
 	fmt.Fprintln(stderr, "lending-ops:", err)
@@ -83,8 +86,8 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 
 // options are the flags of a command.
 type options struct {
-	prefix, state, event, why, answer string
-	all                               bool
+	prefix, state, event, from, before, why, answer string
+	all, correct                                    bool
 }
 
 // command runs a command with its own flags, which stand before or behind its arguments.
@@ -98,13 +101,16 @@ func (c *client) command(ctx context.Context, args []string) error {
 	flags.StringVar(&o.prefix, "prefix", "", "")
 	flags.StringVar(&o.state, "state", "", "")
 	flags.StringVar(&o.event, "event", "", "")
+	flags.StringVar(&o.from, "from", "", "")
+	flags.StringVar(&o.before, "before", "", "")
 	flags.StringVar(&o.why, "why", "", "")
 	flags.StringVar(&o.answer, "answer", "", "")
 	flags.BoolVar(&o.all, "all", false, "")
+	flags.BoolVar(&o.correct, "correct", false, "")
 	var words []string
 	for rest := args[1:]; len(rest) > 0; {
 		if err := flags.Parse(rest); err != nil {
-			return errUsage
+			return fmt.Errorf("%w: %s: %w", errUsage, args[0], err)
 		}
 		if rest = flags.Args(); len(rest) > 0 {
 			words, rest = append(words, rest[0]), rest[1:]
@@ -120,13 +126,15 @@ func (c *client) command(ctx context.Context, args []string) error {
 	case name == "resolve" && len(words) == 2 && o.why != "":
 		return c.resolve(ctx, words[0], words[1], o)
 	case name == "dead" && len(words) == 1:
-		return c.dead(ctx, words[0], o.event)
+		return c.dead(ctx, words[0], o)
 	case name == "redrive" && len(words) > 0, name == "drop" && len(words) > 0 && o.why != "":
 		return c.act(ctx, name, words[0], words[1:], o)
 	case name == "session" && len(words) == 0:
 		return c.session(ctx)
 	case name == "health" && len(words) == 0:
 		return c.health(ctx)
+	case o.why == "" && (name == "resolve" || name == "drop"):
+		return fmt.Errorf("%w: %s needs -why", errUsage, name)
 	}
-	return errUsage
+	return fmt.Errorf("%w of %q", errUsage, args[0])
 }

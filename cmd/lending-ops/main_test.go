@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +114,10 @@ func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 	out, status = tt.run("resolve", "-why", "Loans.Withdrawals shows it", "-answer", answer,
 		"order-42/confirm", "happened")
 	require.Zero(t, status, out)
+	out, _ = tt.run("show", "order-42/confirm")
+	require.Contains(t, out, "with -correct")
+	out, status = tt.run("resolve", "-correct", "-why", "seen twice", "-answer", answer, "order-42/confirm", "happened")
+	require.Zero(t, status, out)
 	require.NoError(t, tt.confirm())
 	require.Equal(t, 1, tt.service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
 	out, _ = tt.run("-json", "show", "order-42/confirm")
@@ -128,18 +134,26 @@ func TestCommands(t *testing.T) {
 		want   string
 	}{
 		{"no command", nil, exitUsage, "usage:"},
-		{"an unknown command", []string{"decide"}, exitUsage, "usage:"},
+		{"an unknown command", []string{"decide"}, exitUsage, `wrong usage of "decide"`},
 		{"help", []string{"-h"}, 0, "usage:"},
 		{"an unknown flag", []string{"-verbose", "review"}, exitUsage, "usage:"},
-		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "usage:"},
-		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "usage:"},
+		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "review: flag provided but not defined"},
+		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "resolve needs -why"},
+		{"an unknown state", []string{"keys", "-state", "in-doubt"}, exitFailed, "no key has this state"},
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},
-		{"an unknown inbox", []string{"dead", "none"}, exitChanged, "no such inbox"},
+		{"an unknown inbox", []string{"dead", "none"}, exitChanged, `now: ["webhooks"]`},
 		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in_doubt"},
 		{"dead letters", []string{"dead", "webhooks"}, 0, "no loan [31myet"},
 		{"as JSON", []string{"-json", "dead", "webhooks"}, 0, `"deadLetters":[{`},
 		{"another event", []string{"dead", "webhooks", "-event", "other"}, 0, "none"},
+		{"another time", []string{"dead", "webhooks", "-before", "2026-11-22 15:04:05"}, 0, "none"},
+		{"a wrong time", []string{"dead", "webhooks", "-from", "yesterday"}, exitFailed, "from must be a time"},
+		{
+			"drop of another time",
+			[]string{"drop", "webhooks", "-all", "-before", "2020-01-01 00:00:00", "-why", "a test"},
+			exitChanged, "no dead letter",
+		},
 		{"session", []string{"session"}, 0, "signed in       true"},
 		{"health", []string{"health"}, 0, "idempotency log  ready"},
 		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
@@ -151,6 +165,32 @@ func TestCommands(t *testing.T) {
 			assert.Contains(t, out, test.want)
 			assert.NotContains(t, out, "\x1b")
 		})
+	}
+}
+
+// TestRequestsAreCareful holds that a GET has no body, which some proxies refuse, and that the
+// token goes to no other address and not over the network in clear text.
+func TestRequestsAreCareful(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	var body []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		body, _ = io.ReadAll(r.Body)
+		http.Redirect(w, r, "/sign-in", http.StatusFound)
+	}))
+	defer server.Close()
+	at := func(url string) string {
+		var out bytes.Buffer
+		status := run(t.Context(), []string{"-url", url, "session"}, token, strings.NewReader(""), &out, &out)
+		require.Equal(t, exitFailed, status)
+		return out.String()
+	}
+	assert.Contains(t, at(server.URL), "302 Found; check -url and LENDING_OPS_TOKEN")
+	assert.EqualValues(t, 1, requests.Load(), "it follows no redirect")
+	assert.Empty(t, body)
+	for _, url := range []string{"http://backend.example/ops", "http://192.0.2.1/ops", "http://localhost.example/ops"} {
+		assert.Contains(t, at(url), "use https in -url")
 	}
 }
 

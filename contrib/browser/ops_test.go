@@ -95,7 +95,7 @@ func TestOps(t *testing.T) {
 		roles         map[string]int
 	}{
 		{0, 0, map[string]int{
-			"banner": 1, "navigation": 1, "main": 1, "heading": 7, "region": 5, "status": 2, "button": 2, "textbox": 2,
+			"banner": 1, "navigation": 1, "main": 1, "heading": 7, "region": 5, "status": 2, "button": 2, "textbox": 4,
 		}},
 		{30, 30, map[string]int{
 			"main": 1, "table": 3, "row": 70, "rowheader": 70, "columnheader": 9, "DisclosureTriangle": 70, "button": 100,

@@ -48,10 +48,8 @@ func runAll(m *testing.M) (status int, err error) {
 		return 0, err
 	}
 	defer browser.stop()
-	program = filepath.Join(folder, "sandbox")
-	if out, err := exec.Command("go", "build", "-o", program,
-		"github.com/lendingapi/lending-go/examples/sandbox").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("%w: %s", err, out)
+	if program, err = buildContainer(filepath.Join(folder, "source"), filepath.Join(folder, "root")); err != nil {
+		return 1, err
 	}
 	if path := os.Getenv("LENDING_TEST_AXE"); path != "" {
 		script, err := os.ReadFile(path)

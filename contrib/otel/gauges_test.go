@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +157,32 @@ func TestGaugesOfABrokenStore(t *testing.T) {
 				"lending.inbox.events lending.source=works,lending.state=waiting 0",
 			})
 			require.NotContains(t, fmt.Sprint(lines), "source=hangs,")
+		}
+	})
+}
+
+// TestAlertsNameGauges holds that each alert of docs/operating.md names a gauge and a state as
+// Prometheus shows them. An alert of another name would never fire.
+func TestAlertsNameGauges(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operating.md")
+	require.NoError(t, err)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		log, err := idempotency.NewLog(store.NewMemory(), nil)
+		require.NoError(t, err)
+		lines, err := gauges(t, lendingotel.Sources{
+			Log: log, Inboxes: map[string]webhook.Inbox{"webhooks": webhook.NewMemoryInbox()},
+			Session: fake.SignIn(t, service, nil).Session(),
+		})()
+		require.NoError(t, err)
+		shown := strings.Join(lines, "\n")
+		expression := regexp.MustCompile(`expr: (lending_\w+?)(_seconds)?(?:\{lending_state="(\w+)"\})? `)
+		alerts := expression.FindAllStringSubmatch(string(text), -1)
+		require.Len(t, alerts, strings.Count(string(text), "expr: "))
+		for _, alert := range alerts {
+			name := strings.ReplaceAll(alert[1], "_", `[._]`)
+			require.Regexp(t, `(?m)^`+name+` .*`+alert[3], shown, alert[0])
+			isTime := strings.HasSuffix(alert[1], "_age") || strings.HasSuffix(alert[1], "_life")
+			require.Equal(t, alert[2] != "", isTime, alert[0])
 		}
 	})
 }

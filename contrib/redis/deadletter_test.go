@@ -16,6 +16,14 @@ import (
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
+func TestNothingIsLostWhenARedriveIsKilled(t *testing.T) {
+	t.Parallel()
+	webhooktest.KillRedrive(t, startRedis(t).address(), func(address string) (webhooktest.Store, error) {
+		inbox, err := lendingredis.NewInbox(t.Context(), newRedis(address), "test", nil)
+		return webhooktest.Store{Inbox: inbox}, err
+	})
+}
+
 // Redis has 100,000 dead letters. No call reads all of them into memory.
 func TestManyDeadLetters(t *testing.T) {
 	const number = 100_000

@@ -60,7 +60,7 @@ func TestDeduperKeepsItsContract(t *testing.T) {
 	for _, key := range left {
 		ttl, err := client.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
-		require.Positive(t, ttl, "a key that Redis would keep for ever")
+		require.NotEqual(t, time.Duration(-1), ttl, "a key that Redis would keep for ever") // -2: it has expired
 	}
 }
 

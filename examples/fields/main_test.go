@@ -39,6 +39,15 @@ func TestOutput(t *testing.T) {
 	golden.Check(t, "testdata/output.golden", told)
 }
 
+// The journey in Node starts a sandbox with what the program learns from one response.
+func TestStateForTheSandbox(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "shapes.json")
+	learn(t, "-state", state, "../node/testdata/capture.jsonl")
+	kept, err := os.ReadFile(state)
+	require.NoError(t, err)
+	golden.Check(t, "../node/testdata/shapes.json", string(kept))
+}
+
 // answer is a response of a service.
 type answer struct{ route, body string }
 

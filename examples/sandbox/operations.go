@@ -28,8 +28,8 @@ type backend struct {
 	inbox   *webhook.MemoryInbox
 }
 
-// The demonstration is faster than a real backend: a check settles the lost application after
-// checkEvery, and the lost withdrawal needs a person after maxLateness.
+// The demonstration is faster than a real backend: a check decides about the lost application
+// after checkEvery, and the lost withdrawal needs a person after maxLateness.
 const checkEvery, maxLateness = 15 * time.Second, 30 * time.Second
 
 // operated returns the ops page of a new demonstration, which works until ctx ends.
@@ -129,7 +129,7 @@ func (b *backend) loseDocument(ctx context.Context) error {
 	})
 }
 
-// loseApplication loses the response to a creation, which a check settles.
+// loseApplication loses the response to a creation, which a check finds.
 func (b *backend) loseApplication(ctx context.Context) error {
 	row := b.service.AddCustomer(lendingtest.Customer{})
 	customer, err := lending.ParseCustomerID(row.ID)

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -33,27 +27,6 @@ const (
 	trafficLimit = 8 << 20
 	grownLimit   = 2*128 + 64 // MiB
 )
-
-// TestMain is also the other processes of TestTraffic.
-func TestMain(m *testing.M) {
-	role := os.Getenv("SANDBOX_TRAFFIC")
-	if role == "" {
-		os.Exit(m.Run())
-	}
-	if err := play(role, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func play(role string, args []string) error {
-	if role == "caller" {
-		return callSteadily(args[0], args[1], args[2], os.Stdout)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	return run(ctx, args, os.Stdout)
-}
 
 // 500 requests a second come from three processes, and the memory of the sandbox stays within
 // its bound. It lasts two seconds, or LENDING_TEST_TRAFFIC, for instance 1m.
@@ -113,7 +86,7 @@ func another(t *testing.T, role string, args ...string) (*exec.Cmd, io.Reader) {
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "sh",
 		append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, trafficLimit), self}, args...)...)
-	cmd.Env = append(os.Environ(), "SANDBOX_TRAFFIC="+role)
+	cmd.Env = append(os.Environ(), processRole+"="+role)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -130,89 +103,4 @@ func resident(t *testing.T, pid int) int {
 	kib, err := strconv.Atoi(string(found[1]))
 	require.NoError(t, err)
 	return kib >> 10
-}
-
-// traffic is what a caller has seen.
-type traffic struct {
-	Answered, Failed int
-	Slowest          time.Duration
-}
-
-// callSteadily makes 167 requests a second, of which few create something and a fifth have
-// a body of 40 KB, and prints what it has seen.
-func callSteadily(url, application, lasting string, out io.Writer) error {
-	d, err := time.ParseDuration(lasting)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
-	var user struct{ Token string }
-	if err := send(client, "", http.MethodPost, url+"/api/Authenication/login",
-		`{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+device+`}`, &user); err != nil {
-		return err
-	}
-	file, text := `"`+strings.Repeat("QUJD", 10_000)+`"`, `{"text":"`+strings.Repeat("x", 40_000)+`"}`
-	var mu sync.Mutex
-	var seen traffic
-	var requests sync.WaitGroup
-	begin := time.Now()
-	for i := 0; ; i++ {
-		method, path, body := http.MethodGet, "/api/Application/application-status/"+application, ""
-		switch {
-		case i%50 == 7:
-			method, path, body = http.MethodPost, "/api/Application/create-customer",
-				fmt.Sprintf(`{"firstName":"A","lastName":"B","email":"%d.%d@example.com",`+
-					`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, os.Getpid(), i)
-		case i%10 == 3:
-			method, path, body = http.MethodPost, "/api/Application/submit-bankstatement-document/"+application+
-				"?fileName=a.pdf", file
-		case i%10 == 5:
-			method, path, body = http.MethodPost, "/api/Webhook/handler", text
-		case i%10 == 9:
-			method, path, body = http.MethodPost, "/api/Authenication/login",
-				`{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+device+`}`
-		}
-		requests.Go(func() {
-			start := time.Now()
-			err := send(client, user.Token, method, url+path, body, nil)
-			mu.Lock()
-			defer mu.Unlock()
-			if seen.Answered++; err != nil {
-				seen.Failed++
-				fmt.Fprintln(os.Stderr, err)
-			}
-			seen.Slowest = max(seen.Slowest, time.Since(start))
-		})
-		due := begin.Add(time.Duration(i+1) * time.Second * 3 / 500)
-		if due.Sub(begin) >= d {
-			requests.Wait()
-			return json.NewEncoder(out).Encode(seen)
-		}
-		<-time.After(time.Until(due)) // what is late is made up for
-	}
-}
-
-func send(client *http.Client, token, method, url, body string, result any) error {
-	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status + ": " + string(bytes.TrimSpace(answer)))
-	}
-	if result == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, result)
 }

@@ -1,8 +1,9 @@
-package signin
+package signin_test
 
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,44 +12,49 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // emptyStore keeps nothing and has one lease after another.
 type emptyStore struct{ fence atomic.Int64 }
 
-func (*emptyStore) Load(context.Context) (Stored, error)  { return Stored{}, nil }
-func (*emptyStore) Save(context.Context, Stored) error    { return nil }
-func (*emptyStore) Release(context.Context, string) error { return nil }
+func (*emptyStore) Load(context.Context) (signin.Stored, error) { return signin.Stored{}, nil }
+func (*emptyStore) Save(context.Context, signin.Stored) error   { return nil }
+func (*emptyStore) Release(context.Context, string) error       { return nil }
 func (s *emptyStore) Acquire(context.Context, string, time.Duration) (int64, error) {
 	return s.fence.Add(1), nil
 }
 
 // counted are the steps of an engine whose tokens live for life.
-type counted struct{ signIns, refreshes int }
+type counted struct {
+	signIns, refreshes int
+	failure            error // of a sign-in
+}
 
-func newEngine(t *testing.T, life time.Duration, now func() time.Time) (*Engine, *counted) {
+func newEngine(t *testing.T, life time.Duration, now func() time.Time) (*signin.Engine, *counted) {
 	t.Helper()
 	steps := &counted{}
-	issue := func(kind string, n *int) (Issue, error) {
+	issue := func(kind string, n *int) (signin.Issue, error) {
 		*n++
 		begun := now()
-		return Issue{Token: fmt.Sprint(kind, *n), Issued: begun, Expires: begun.Add(life)}, nil
+		return signin.Issue{Token: fmt.Sprint(kind, *n), Issued: begun, Expires: begun.Add(life)}, steps.failure
 	}
-	e := New(Config{
+	e := signin.New(signin.Config{
 		Store: &emptyStore{}, Now: now,
-		SignIn: func(context.Context) (Issue, error) { return issue("sign-in ", &steps.signIns) },
-		Refresh: func(context.Context, string, time.Duration) (Issue, error) {
+		SignIn: func(context.Context) (signin.Issue, error) { return issue("sign-in ", &steps.signIns) },
+		Refresh: func(context.Context, string, time.Duration) (signin.Issue, error) {
 			return issue("refresh ", &steps.refreshes)
 		},
 		Report:        func(doing string, err error) { t.Errorf("%s: %v", doing, err) },
 		EncodeFailure: func(error) []byte { return nil },
-		DecodeFailure: func([]byte) error { return ErrRefused },
+		DecodeFailure: func([]byte) error { return signin.ErrRefused },
 	})
 	t.Cleanup(e.Close)
 	return e, steps
 }
 
-func take(t *testing.T, e *Engine) string {
+func take(t *testing.T, e *signin.Engine) string {
 	t.Helper()
 	token, _, _, err := e.Token(t.Context())
 	require.NoError(t, err)
@@ -70,12 +76,14 @@ func TestMachineSleeps(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := time.Now() // on both clocks, which a bubble does not have
-			e, steps := newEngine(t, time.Hour, func() time.Time { return now })
-			require.Equal(t, "sign-in 1", take(t, e))
-			now = wakeUp(now, test.asleep)
-			assert.Equal(t, test.want, take(t, e))
-			e.running.Wait()
-			assert.Equal(t, test.refreshes, steps.refreshes)
+			synctest.Test(t, func(t *testing.T) {
+				e, steps := newEngine(t, time.Hour, func() time.Time { return now })
+				require.Equal(t, "sign-in 1", take(t, e))
+				now = wakeUp(now, test.asleep)
+				assert.Equal(t, test.want, take(t, e))
+				synctest.Wait()
+				assert.Equal(t, test.refreshes, steps.refreshes)
+			})
 		})
 	}
 }
@@ -105,34 +113,43 @@ func TestWallClockIsSetBack(t *testing.T) {
 func TestRefusedTokensAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, steps := newEngine(t, time.Hour, time.Now)
-		for range 10 * maxRefused {
+		for range 160 {
 			<-e.Drop(take(t, e))
 			time.Sleep(time.Hour) //nolint:forbidigo // fake time; the failures are not in a row
 		}
-		assert.Equal(t, 10*maxRefused, steps.signIns)
-		assert.Len(t, e.refused, maxRefused)
+		assert.Equal(t, 160, steps.signIns)
+		assert.Equal(t, 16, reflect.ValueOf(e).Elem().FieldByName("refused").Len())
 	})
 }
 
 func TestPauses(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		failure Failure
+		failure signin.Failure
 		want    []time.Duration // after the first, second … failure in a row
 	}{
-		{"outage", Failure{}, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}},
-		{"refused", Failure{Class: Refused}, []time.Duration{60, 120, 240, 480, 960, 1920, 3600, 3600}},
-		{"code sent", Failure{Class: CodeSent}, []time.Duration{300, 600, 1200, 2400, 3600, 3600}},
-		{"store", Failure{Class: StoreOutage}, []time.Duration{1, 2, 4, 5, 5}},
-		{"mild", Failure{Mild: true}, []time.Duration{0, 0, 0, 1, 2, 4}},
-		{"mild, code sent", Failure{Mild: true, Class: CodeSent}, []time.Duration{0, 0, 0, 300, 600}},
-		{"rate limited", Failure{RetryAfter: 10 * time.Second}, []time.Duration{10, 10, 10, 10, 16}},
-		{"absurd Retry-After", Failure{RetryAfter: 1<<63 - 1}, []time.Duration{(1<<63 - 1) / time.Second}},
+		{"outage", signin.Failure{}, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}},
+		{"refused", signin.Failure{Class: signin.Refused}, []time.Duration{60, 120, 240, 480, 960, 1920, 3600, 3600}},
+		{"code sent", signin.Failure{Class: signin.CodeSent}, []time.Duration{300, 600, 1200, 2400, 3600, 3600}},
+		{"store", signin.Failure{Class: signin.StoreOutage}, []time.Duration{1, 2, 4, 5, 5}},
+		{"mild", signin.Failure{Mild: true}, []time.Duration{0, 0, 0, 1, 2, 4}},
+		{"mild, code sent", signin.Failure{Mild: true, Class: signin.CodeSent}, []time.Duration{0, 0, 0, 300, 600}},
+		{"rate limited", signin.Failure{RetryAfter: 10 * time.Second}, []time.Duration{10, 10, 10, 10, 16}},
+		{"absurd Retry-After", signin.Failure{RetryAfter: 1<<63 - 1}, []time.Duration{(1<<63 - 1) / time.Second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for i, want := range test.want {
-				assert.Equal(t, want, test.failure.pause(i+1)/time.Second, "after %d failures", i+1)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				e, steps := newEngine(t, time.Hour, time.Now)
+				test.failure.Err = signin.ErrRefused
+				steps.failure = &test.failure
+				for i, want := range test.want {
+					_, _, _, err := e.Token(t.Context())
+					require.ErrorIs(t, err, steps.failure)
+					assert.Equal(t, want, e.Pause()/time.Second, "after %d failures", i+1)
+					time.Sleep(e.Pause()) //nolint:forbidigo // fake time
+				}
+				assert.Equal(t, len(test.want), steps.signIns)
+			})
 		})
 	}
 }
@@ -142,17 +159,23 @@ func TestFailuresInARow(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		between time.Duration
-		want    int
+		want    time.Duration
 	}{
-		{"at once", 0, 2},
-		{"a while later", 65 * time.Second, 2},
-		{"much later", 66 * time.Second, 1},
+		{"as soon as it may", time.Second, 2 * time.Second},
+		{"a while later", 65 * time.Second, 2 * time.Second},
+		{"much later", 66 * time.Second, time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			now, f := time.Now(), failure{}
-			f.remember(&Failure{Err: ErrRefused}, now)
-			f.remember(&Failure{Err: ErrRefused}, now.Add(test.between))
-			assert.Equal(t, test.want, f.count)
+			synctest.Test(t, func(t *testing.T) {
+				e, steps := newEngine(t, time.Hour, time.Now)
+				steps.failure = signin.ErrRefused
+				for _, want := range []time.Duration{time.Second, test.want} {
+					_, _, _, err := e.Token(t.Context())
+					require.ErrorIs(t, err, signin.ErrRefused)
+					assert.Equal(t, want, e.Pause())
+					time.Sleep(test.between) //nolint:forbidigo // fake time
+				}
+			})
 		})
 	}
 }

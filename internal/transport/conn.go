@@ -16,9 +16,11 @@ const spareLife = 2 * time.Second
 type conn struct {
 	net.Conn // with TLS if the service has TLS
 
-	wire  wireConn
-	since time.Time
-	taken atomic.Bool // by net/http
+	fresh  *Fresh
+	wire   wireConn
+	since  time.Time
+	waited bool        // was open before its request
+	taken  atomic.Bool // by net/http
 
 	handover handover
 }

@@ -126,6 +126,11 @@ func (f *Fresh) connect(ctx context.Context) (*conn, error) {
 	if c := f.takeSpare(ctx); c != nil {
 		return c, nil
 	}
+	return f.openNew(ctx)
+}
+
+// openNew opens a connection. It waits while all connections are busy.
+func (f *Fresh) openNew(ctx context.Context) (*conn, error) {
 	select {
 	case f.conns <- struct{}{}:
 	case <-ctx.Done():
@@ -154,7 +159,7 @@ func (f *Fresh) open(ctx context.Context) (*conn, error) {
 		<-f.conns
 		return nil, err
 	}
-	c := &conn{wire: wireConn{Conn: dialed, counted: f.conns}, since: time.Now()}
+	c := &conn{wire: wireConn{Conn: dialed, counted: f.conns}, fresh: f, since: time.Now()}
 	if c.Conn = &c.wire; f.tls == nil {
 		return c, nil
 	}
@@ -192,6 +197,9 @@ func (h *handover) Value(key any) any {
 // handedOver dials for f.given.
 func handedOver(ctx context.Context, _, _ string) (net.Conn, error) {
 	if c, ok := ctx.Value(connContext{}).(*conn); ok && c.taken.CompareAndSwap(false, true) {
+		if c.waited {
+			return newWaited(c.handover.Context, c), nil
+		}
 		return c.Conn, nil
 	}
 	return nil, context.Canceled // the request has ended

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -110,14 +111,10 @@ func TestSpareIsUsedByTheNextRequest(t *testing.T) {
 		require.NoError(t, post(t.Context(), fresh, s.URL))
 		<-s.connected // for the request
 		<-s.connected // for the next
-		var connection net.Conn
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-			GotConn:      func(got httptrace.GotConnInfo) { connection = got.Conn },
 			ConnectStart: func(string, string) { t.Error("a second connection") },
 		})
 		require.NoError(t, post(ctx, fresh, s.URL))
-		_, isTLS := connection.(*tls.Conn)
-		assert.Equal(t, secure, isTLS)
 	})
 }
 
@@ -307,12 +304,60 @@ func TestPreparedConnection(t *testing.T) {
 	})
 }
 
-// cut closes the connection below TLS.
+// cut closes the connection below TLS, and returns when the client's system knows.
 func cut(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
+	_ = c.(*net.TCPConn).SetLinger(60)
 	_ = c.Close()
+}
+
+// TestConnectionThatEndsBeforeTheFirstByte has the service close a connection that was open before
+// its request, after net/http got it. The request takes a new connection. If there is none, the
+// error proves that the request was not sent, and is that of the new connection.
+func TestConnectionThatEndsBeforeTheFirstByte(t *testing.T) {
+	schemes(t, func(t *testing.T, secure bool) {
+		for _, isSpare := range []bool{true, false} {
+			for _, isGone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("spare %t, service gone %t", isSpare, isGone), func(t *testing.T) {
+					s := serve(t, secure)
+					ctx, conns := t.Context(), 2 // the least for a prepared connection
+					if isSpare {
+						conns = 1 // so that there is no other spare
+					}
+					fresh := s.fresh(t, conns, isSpare)
+					if isSpare {
+						fresh.Replenish()
+					} else {
+						p := fresh.Prepare()
+						defer p.Close()
+						require.NoError(t, p.Connect(ctx))
+						ctx = p.For(ctx)
+					}
+					waited := <-s.connected
+					gotten := 0
+					ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+						gotten++
+						if isGone {
+							_ = s.Listener.Close()
+						}
+						cut(waited)
+					}})
+					err := post(ctx, fresh, s.URL)
+					assert.Equal(t, 1, gotten, "net/http knows of one connection")
+					if !isGone {
+						require.NoError(t, err)
+						return
+					}
+					require.Error(t, err)
+					assert.True(t, transport.NeverLeft(err))
+					text, _ := neterr.Describe(err)
+					assert.Contains(t, text, "cannot connect to 127.0.0.1:")
+				})
+			}
+		}
+	})
 }
 
 // TestPreparedConnectionHasADeadline holds that the connection of another time writes nothing

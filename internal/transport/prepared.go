@@ -66,6 +66,9 @@ func (p *Prepared) take() *conn {
 		_ = c.Close()
 		return nil
 	}
+	if c != nil {
+		c.waited = true
+	}
 	return c
 }
 

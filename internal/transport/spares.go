@@ -107,6 +107,7 @@ func (f *Fresh) takeSpare(ctx context.Context) *conn {
 			return nil
 		case c == nil: // could not be opened
 		case c.isGood():
+			c.waited = true
 			return c
 		default:
 			_ = c.Close()

@@ -1,4 +1,6 @@
-package pgtest_test
+//go:build unix
+
+package lendingpostgres_test
 
 import (
 	"errors"
@@ -6,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/stretchr/testify/require"
 )
 
 // What is committed survives the end of the server, also at once.
 func TestClusterRestarts(t *testing.T) {
+	t.Parallel()
 	cluster := pgtest.Run(t)
 	_, err := cluster.Database(t.Name() + "/of a test with a name as long as names of tests are in practice")
 	require.NoError(t, err)
@@ -34,6 +36,7 @@ func TestClusterRestarts(t *testing.T) {
 
 // A standby has what its primary has, and takes writes when that has gone.
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Run(t)
 	standby, err := primary.Standby()
 	require.NoError(t, err)

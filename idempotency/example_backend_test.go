@@ -1,4 +1,4 @@
-package lending_test
+package idempotency_test
 
 import (
 	"context"
@@ -20,9 +20,9 @@ type drawing struct {
 	Date        time.Time // of the row: another date would be another request
 }
 
-// draw takes a drawing to its end, from wherever the last call has come to: after a crash
-// too, and in another process. otp waits for the one-time password, and has
-// another one sent where the last is too old.
+// draw completes a drawing. A call continues where the last call ended, also after a crash and in
+// another process. The function otp waits for the one-time password, and requests another if the
+// last has expired.
 func draw(ctx context.Context, client *lending.Client, d drawing, otp func() lending.Secret) error {
 	key := func(step string) context.Context {
 		return lending.WithIdempotencyKey(ctx, "drawing-"+d.ID+"/"+step)
@@ -38,15 +38,15 @@ func draw(ctx context.Context, client *lending.Client, d drawing, otp func() len
 	_, err = client.Loans.ConfirmInvoiceWithdrawal(key("confirm"), *withdrawal,
 		lending.WithdrawInvoiceRequestData{DateUTC: d.Date, OTP: otp()})
 	if lending.OutcomeOf(err) == lending.OutcomeDone {
-		return nil // also where only its answer is lost
+		return nil // the money has moved, and only the response is lost
 	}
-	return err // call again, when its RetryAfter has passed
+	return err // call draw again as lending.NextOf says
 }
 
-// A withdrawal is confirmed, and the answer is lost with the process. The next one finds out
-// what has happened.
+// A withdrawal is confirmed, but the response is lost. The next call finds out that the withdrawal
+// happened, and sends nothing.
 func Example_backend() {
-	// contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	// The stores of contrib/bolt, contrib/redis and contrib/postgres survive the process.
 	log := must(idempotency.NewLog(store.NewMemory(), nil))
 	service, client := demo(lending.WithIdempotency(log))
 	row := service.AddLoan(lendingtest.Loan{})

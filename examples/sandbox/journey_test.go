@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/examples/internal/golden"
+)
+
+// A program in another language does the whole journey against the sandbox, a separate process,
+// and controls it: over http, and over https with the certificate that the sandbox writes.
+func TestJourneyInPython(t *testing.T) {
+	t.Parallel()
+	python := interpreter(t, "python3", "-I", "-c", "import ssl")
+	certificate := filepath.Join(t.TempDir(), "sandbox.pem")
+	for _, test := range []struct {
+		scheme string
+		flags  []string
+	}{{"http", nil}, {"https", []string{"-tls", certificate}}} {
+		t.Run(test.scheme, func(t *testing.T) {
+			url := startProcess(t, test.flags...)
+			require.True(t, strings.HasPrefix(url, test.scheme+"://"), url)
+			// -I isolates the program from other installed packages; -W error makes warnings
+			// errors.
+			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "../python/journey.py", url)
+			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			golden.Check(t, "../python/testdata/output.golden", string(out))
+		})
+	}
+	// It does not report a lost response where there is no sandbox.
+	journeyCannotBegin(t, "http://127.0.0.1:1/_control; is", "Traceback", python, "-I", "../python/journey.py")
+}
+
+// A front-end developer's program, in Node without packages, does the whole tour: a withdrawal whose
+// response is lost, the reasons of failed calls, a sandbox shared by 50 accounts, life after the
+// happy path, webhooks in every mode, and fields learned from real responses.
+func TestJourneyInNode(t *testing.T) {
+	t.Parallel()
+	node := interpreter(t, "node", "--eval", "fetch")
+	t.Run("whole", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), node, "../node/journey.mjs", startProcess(t),
+			startProcess(t, "-shapes", "../node/testdata/shapes.json")).CombinedOutput()
+		require.NoError(t, err, string(out))
+		golden.Check(t, "../node/testdata/output.golden", string(out))
+	})
+	journeyCannotBegin(t, "http://127.0.0.1:1; is", "at async", node, "../node/journey.mjs")
+}
+
+// journeyCannotBegin runs a program where the sandbox is missing or has no control: it says how to
+// fix this, and does not fail somewhere else.
+func journeyCannotBegin(t *testing.T, missing, never string, program ...string) {
+	t.Helper()
+	for _, test := range []struct{ name, url, says string }{
+		{"nobody listens", "http://127.0.0.1:1", "no connection to " + missing + " the sandbox running?"},
+		{"no control", startProcess(t, "-control=false"), "is off: start the sandbox with -control"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, err := exec.CommandContext(t.Context(), program[0], append(program[1:], test.url)...).CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(out), test.says)
+			require.NotContains(t, string(out), never)
+		})
+	}
+}
+
+// startProcess starts a sandbox with a control on a free port, as a process of its own, and returns
+// its address.
+func startProcess(t *testing.T, flags ...string) (url string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, append([]string{"-addr", "127.0.0.1:0", "-control", "-log=false"}, flags...)...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), processRole+"=sandbox"), os.Stderr
+	printed, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // reports the kill
+	})
+	first, err := bufio.NewReader(printed).ReadString('\n')
+	require.NoError(t, err, "the sandbox did not start")
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(first), "The sandbox is at "), "/")
+}
+
+// interpreter returns the first program of this name in PATH that runs with these arguments. An
+// interpreter of a version manager may need the home folder of another user. Without an
+// interpreter the test is skipped, and fails in CI.
+func interpreter(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		program := filepath.Join(folder, name)
+		if exec.CommandContext(t.Context(), program, args...).Run() == nil {
+			return program
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("the program was not run: there is no %s, which .ci/run installs", name)
+	}
+	t.Skipf("the program was not run: there is no %s on this machine", name)
+	return ""
+}
