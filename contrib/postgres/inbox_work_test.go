@@ -435,7 +435,7 @@ func TestWorkTxPreparesTheRemoval(t *testing.T) {
 		{"the server has forgotten the statement", func(c *pgxpool.Config) {
 			c.MaxConns = 3
 			c.AfterRelease = func(conn *pgx.Conn) bool {
-				_, err := conn.Exec(context.Background(), `DO $$ DECLARE statement text; BEGIN
+				_, err := conn.Exec(context.WithoutCancel(t.Context()), `DO $$ DECLARE statement text; BEGIN
 					FOR statement IN SELECT name FROM pg_prepared_statements WHERE name LIKE 'lending_%' LOOP
 						EXECUTE 'DEALLOCATE ' || statement;
 					END LOOP; END $$`)
@@ -490,7 +490,7 @@ func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 // The pool always keeps connections to put events, whatever Concurrency is.
 func TestWorkTxLeavesConnections(t *testing.T) {
 	url := withEffects(t, database(t))
-	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 3 })
+	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 4 })
 	inbox := inboxOf(pool, nil)
 	for n := range 4 {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(fmt.Sprint(n)))))
