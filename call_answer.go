@@ -125,7 +125,7 @@ func (x *exchange) doubt() error {
 
 var (
 	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
+	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold; check the TokenSource")
 	errNoTokens       = hidden("the client has no source of tokens; use WithCredentials or WithTokenSource", ErrSignInRequired)
 )
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/neterr"
+	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // The bounds on retrying a read.
@@ -76,3 +78,172 @@ func isTransient(resp *http.Response, err error) bool {
 	}
 	return false
 }
+
+// Next is the decision of [NextOf] about the next step after an error. The zero Next means stop.
+type Next struct {
+	// Retry reports whether the same step may run again. Nothing happens twice.
+	Retry bool
+	// After is the wait before the retry. If After is 0, use a back-off. After is always 0
+	// without Retry.
+	After time.Duration
+	// Person reports whether a person must act. With Retry, the step succeeds after the person
+	// has acted. Without Retry, the program cannot go on.
+	Person bool
+}
+
+// String returns "retry", "stop", "person" or "person, retry", with the wait.
+func (n Next) String() string {
+	text := "stop"
+	switch {
+	case n.Person && n.Retry:
+		text = "person, retry"
+	case n.Person:
+		text = "person"
+	case n.Retry:
+		text = "retry"
+	}
+	if n.After > 0 {
+		text += " after " + n.After.String()
+	}
+	return text
+}
+
+// personPace is the wait of a retry with Person if the error has none.
+const personPace = 15 * time.Minute
+
+// NextOf returns the next step after err: retry, stop, or tell a person. The table uses the
+// words of [Next.String]. RetryAfter is the field of the error, 0 without one.
+//
+//	a read that failed, found nothing or does not decode         retry after RetryAfter
+//	a read that was rejected: 403, 400 with fields               stop
+//	a mutation that was not sent                                 retry after RetryAfter
+//	a mutation that was rejected                                 stop
+//	a mutation that was rejected with 401, 429 or Retry-After    retry after RetryAfter
+//	outcome unknown or done, with an idempotency key             retry after RetryAfter
+//	outcome unknown or done, without a key                       person
+//	a whole response to a mutation that does not decode          person
+//	an argument, a signature                                     stop
+//	a sign-in that failed or is paused                           retry after the pause
+//	a sign-in that was refused, or needs a two-factor code       person, retry after the pause
+//	idempotency: in progress, in doubt, locked                   retry after RetryAfter or 1 minute
+//	idempotency: answer lost, a later call may find it           retry after RetryAfter
+//	idempotency: needs review, answer lost for good              person, retry after 15 minutes
+//	idempotency: the key belongs to another request or account   stop
+//	idempotency: the store failed                                retry
+//	a subscription that is inactive or not saved                 person, retry after 15 minutes
+//	a function that panicked                                     person, retry after 15 minutes
+//	an error of a context, or of another package                 retry
+//
+// For joined errors NextOf returns the most careful decision: Retry only if every error allows a
+// retry, the longest wait, and Person if any error needs a person. Your own error type can
+// decide with a method Next() lending.Next. For nil, NextOf returns the zero Next.
+//
+// Wrap errors with %w. NextOf cannot see a mutation in an error that was wrapped without %w.
+func NextOf(err error) Next {
+	if err == nil {
+		return Next{}
+	}
+	next := nextOf(err)
+	switch {
+	case !next.Retry:
+		next.After = 0
+	case next.Person && next.After <= 0:
+		next.After = personPace
+	}
+	next.After = max(next.After, 0)
+	return next
+}
+
+// nextOf returns the decision of the outermost errors in err that have one.
+func nextOf(err error) Next {
+	switch link := err.(type) { //nolint:errorlint // each link of the chain in turn
+	case *signin.PausedError:
+		return nextOfSignIn(link).and(Next{Retry: true, After: time.Until(link.Until)})
+	case interface{ next() Next }:
+		return link.next()
+	case interface{ Next() Next }:
+		return link.Next()
+	case interface{ Unwrap() []error }:
+		joined := Next{Retry: true}
+		for _, inner := range link.Unwrap() {
+			joined = joined.and(nextOf(inner))
+		}
+		return joined
+	case interface{ Unwrap() error }:
+		if inner := link.Unwrap(); inner != nil {
+			return nextOf(inner)
+		}
+	}
+	if failed, ok := errors.AsType[*Error](err); ok { // an error with its own As method
+		return failed.next()
+	}
+	for _, sentinel := range []error{ErrSignInRequired, ErrInactive, ErrNotSaved} {
+		if errors.Is(err, sentinel) {
+			return Next{Retry: true, Person: true}
+		}
+	}
+	for _, sentinel := range []error{ErrForbidden, ErrTooLarge, ErrSignature} {
+		if errors.Is(err, sentinel) {
+			return Next{}
+		}
+	}
+	happened := errors.Is(err, ErrMayHaveHappened) || errors.Is(err, ErrOutcomeUnknown)
+	return Next{Retry: !happened, Person: happened}
+}
+
+// and returns the more careful decision in each field.
+func (n Next) and(other Next) Next {
+	return Next{n.Retry && other.Retry, max(n.After, other.After), n.Person || other.Person}
+}
+
+// next returns the decision of the idempotency layer if that made e. Otherwise the effect, the
+// outcome and the status decide.
+func (e *Error) next() Next {
+	retry := Next{Retry: true, After: e.RetryAfter}
+	switch {
+	case e.said != nil:
+		return e.said.and(retry)
+	case e.Outcome == OutcomeNotSent:
+		return nextOfSignIn(e.cause).and(retry)
+	case e.Outcome == OutcomeRejected && e.passes():
+		return retry
+	case e.Outcome == OutcomeRejected:
+		return Next{Person: isSignIn(e.Route)} // another attempt could lock the account
+	case e.Effect == Read && errors.Is(e, ErrTooLarge):
+		return Next{}
+	case e.Effect == Read, e.IdempotencyKey != "", isSignIn(e.Route):
+		return retry
+	}
+	return Next{Person: true}
+}
+
+// passes reports whether the same request may succeed later.
+func (e *Error) passes() bool {
+	switch e.StatusCode {
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusUnauthorized:
+		return !isSignIn(e.Route)
+	}
+	// A cut 400 lost its problem record, which may report a missing record.
+	unread := e.StatusCode == http.StatusBadRequest && e.cause != nil
+	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound() || unread)
+}
+
+// isSignIn reports whether a route issues a token for a password, a code or an older token.
+func isSignIn(route string) bool { return strings.HasPrefix(route, "/api/Authenication/") }
+
+// nextOfSignIn returns the decision for a call that got no token because of err, or failed
+// before it needed a token.
+func nextOfSignIn(err error) Next {
+	person := errors.Is(err, ErrSignInRequired) || errors.Is(err, knows(OutcomeRejected)) || isRefusal(err)
+	return Next{Retry: true, Person: person}
+}
+
+func (e *signInError) next() Next { return nextOfSignIn(e) }
+
+func (*ArgumentError) next() Next { return Next{} }
+
+func (e *DecodeError) next() Next { return Next{Retry: !e.happened(), Person: e.happened()} }
+
+func (*PanicError) next() Next { return Next{Retry: true, Person: true} }

@@ -52,8 +52,11 @@ type Option func(*config) error
 // for the rest:
 //
 //   - If the Transport keeps connections, mutations share them. A connection that closes in
-//     the meantime leaves the outcome unknown, and net/http can take data from an earlier
-//     response for the response to a mutation. Set DisableKeepAlives to prevent both.
+//     the meantime leaves the outcome unknown, and over HTTP/1.1 net/http can take data from an
+//     earlier response for the response to a mutation. Set DisableKeepAlives to prevent both.
+//     For many mutations in a row set Protocols to HTTP/2 alone, which prevents the second.
+//   - If the process freezes, for example in a stopped container, the Transport can write a
+//     request after the deadline of the call. The client's own transport writes nothing then.
 //   - The Transport must not repeat requests. The client stops a repeated mutation before the
 //     second copy leaves, with an unknown outcome, if the Transport sends through net/http
 //     with the request's context and keeps Host, User-Agent or Authorization. A request of

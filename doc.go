@@ -20,7 +20,7 @@
 //	fmt.Println("the application is", status)
 //
 // The fields of [Client] are nine services, whose methods are the routes. The last line of each
-// method's comment names the route.
+// method's comment names the route. [LoansService.ListByCustomer] returns the id of a loan.
 //
 // # Signing in
 //

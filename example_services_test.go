@@ -531,7 +531,7 @@ func ExampleLoansService_ConfirmInvoiceWithdrawal() {
 		OTP:     lending.NewSecret(service.OTP(row.ID)), // a person reads it from a phone
 	})
 	if err != nil {
-		fmt.Println(err) // if it may have happened, the example Backend goes on from here
+		fmt.Println(err) // if it may have happened: see the example Backend of package idempotency
 		return
 	}
 	fmt.Println("withdrawn", withdrawal.Amount, "at", withdrawal.AdvanceRate)

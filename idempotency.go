@@ -95,7 +95,7 @@ type sendOnce struct {
 var (
 	errSentTwice = redact.Text("the idempotency layer tried to send the mutation twice; correct the layer")
 	errSentLate  = redact.Text("the idempotency layer tried to send the mutation after Do; correct the layer")
-	errNoSuccess = redact.Text("the idempotency layer returned neither an error nor a response with a status of success")
+	errNoSuccess = redact.Text("the idempotency layer returned neither an error nor a response with a status of success; correct the layer")
 )
 
 func (s *sendOnce) send(ctx context.Context) (*Response, error) {

@@ -66,8 +66,8 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 	})
 }
 
-// ListByCustomer returns the loans of a customer. A record without the id of the loan or of its
-// application is an error.
+// ListByCustomer returns the loans of a customer. The record with the ApplicationID of your
+// application has the id of its loan. A record without these two ids is an error.
 //
 // Route: GET /api/Loan/get-customer-loans/{customerId}
 func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]LoanResponse, error) {

@@ -381,7 +381,7 @@ func (s *tour) webhooks() {
 		lending.WebhookPayload{Extra: catalog.Unpublished{"webhookEvent": "WB_Loan_Created"}}))
 }
 
-// administer reads what only an administrator may. Whoever is not one is told.
+// administer makes the reads of an administrator. Another account gets a message instead.
 func (s *tour) administer() {
 	_, err := s.client.Webhooks.AllSubscriptions(s.Context())
 	if s.service == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// fault is what the service does instead of answering, as testdata/conformance.json says it.
+// fault is the behavior of the service instead of a response, from testdata/conformance.json.
 type fault struct {
 	Name   string            `json:"name"`
 	Client string            `json:"client"` // whose http.Client: "" is the package's own
@@ -106,7 +106,7 @@ func (s *faultServer) accept() {
 		s.done.Go(func() {
 			defer conn.Close()
 			if strings.HasPrefix(s.fault.Client, "h2c") {
-				(&h2Conn{faultServer: s, conn: conn}).serve()
+				(&h2Conn{conn, s.request}).serve()
 			} else {
 				s.serve(conn)
 			}
@@ -205,8 +205,8 @@ const (
 
 // h2Conn serves HTTP/2 without TLS on one connection.
 type h2Conn struct {
-	*faultServer
-	conn net.Conn
+	conn    net.Conn
+	request func(c *h2Conn, stream uint32) bool // answers, and reports whether the connection goes on
 }
 
 func (c *h2Conn) serve() {
@@ -232,26 +232,26 @@ func (c *h2Conn) serve() {
 		case kind == framePing && flags&flagAck == 0:
 			c.write(framePing, flagAck, 0, payload)
 		case (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0:
-			if !c.request(stream) {
+			if !c.request(c, stream) {
 				return
 			}
 		}
 	}
 }
 
-// request answers one request, and reports whether the connection goes on.
-func (c *h2Conn) request(stream uint32) bool {
-	if c.warming.Load() > 0 {
-		c.meet()
+// request answers a request of HTTP/2, and reports whether the connection goes on.
+func (s *faultServer) request(c *h2Conn, stream uint32) bool {
+	if s.warming.Load() > 0 {
+		s.meet()
 		c.respond(stream, `"warm"`)
 		return true
 	}
-	if c.arrivals.Add(1) > 1 && c.fault.On == "first" {
-		c.respond(stream, c.answer)
+	if s.arrivals.Add(1) > 1 && s.fault.On == "first" {
+		c.respond(stream, s.answer)
 		return true
 	}
 	code := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
-	switch c.fault.Then {
+	switch s.fault.Then {
 	case "reset-protocol":
 		c.write(frameReset, 0, stream, code(codeProtocol))
 	case "reset-refused":
@@ -267,7 +267,7 @@ func (c *h2Conn) request(stream uint32) bool {
 	case "fin":
 		return false
 	default:
-		c.t.Errorf("unknown fault %q", c.fault.Then)
+		s.t.Errorf("unknown fault %q", s.fault.Then)
 	}
 	return true
 }

@@ -72,8 +72,8 @@ func (s *leftovers) serve(conn net.Conn) {
 	}
 }
 
-// TestMutationTakesNoLeftoverAnswer holds that a mutation never takes for its own what the
-// service sent beyond the answer to another call, whenever it comes.
+// TestMutationTakesNoLeftoverAnswer holds that a mutation never takes surplus bytes after the
+// response to another call for its own response, at whatever time they arrive.
 func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 	for _, pause := range []time.Duration{
 		-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
@@ -112,6 +112,50 @@ func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 			assert.GreaterOrEqual(t, service.arrivals.Load(), int32(times))
 		})
 	}
+}
+
+// TestMutationOverHTTP2TakesNoLeftoverAnswer has a service answer each stream twice, the second
+// time with a forged answer: at once, or with the next request. The mutations share connections.
+func TestMutationOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
+	for _, isLate := range []bool{false, true} {
+		t.Run(fmt.Sprint("late ", isLate), func(t *testing.T) {
+			const times = 400
+			var connections, arrivals atomic.Int32
+			answer := func(c *h2Conn, stream uint32) bool {
+				if isLate && stream > 1 {
+					c.respond(stream-2, `"`+forgedID.String()+`"`)
+				}
+				c.respond(stream, `"`+numbered(arrivals.Add(1)).String()+`"`)
+				if !isLate {
+					c.respond(stream, `"`+forgedID.String()+`"`)
+				}
+				return true
+			}
+			transport := &http.Transport{Protocols: new(http.Protocols)}
+			transport.Protocols.SetUnencryptedHTTP2(true)
+			address := wire.ListenRaw(t, func(conn net.Conn) {
+				connections.Add(1)
+				(&h2Conn{conn, answer}).serve()
+			})
+			defer transport.CloseIdleConnections()
+			client := benchmarkClient(t, "http://"+address, &http.Client{Transport: transport})
+			for i := range int32(times / 2) {
+				offer, err := client.Applications.Process(t.Context(), catalog.Application)
+				require.NoError(t, err)
+				require.Equal(t, numbered(2*i+1), uuid.UUID(offer))
+				id, err := client.Loans.ResendWithdrawalOTP(t.Context(), catalog.Loan)
+				require.NoError(t, err)
+				require.Equal(t, numbered(2*i+2), id)
+			}
+			assert.EqualValues(t, times, arrivals.Load())
+			assert.Less(t, connections.Load(), int32(times/2), "calls share a connection, if the machine is fast enough")
+		})
+	}
+}
+
+// numbered returns the n-th id.
+func numbered(n int32) uuid.UUID {
+	return uuid.MustParse(fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
 }
 
 // TestReadWithoutKeepAliveTakesNoLeftoverAnswer holds what WithHTTPClient says of a

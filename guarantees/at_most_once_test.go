@@ -43,7 +43,7 @@ type trial struct {
 	spare  bool   // whether there is a spare connection for the call
 }
 
-// expected is what the table says of the trial.
+// expected is the result of the trial in the table.
 func (tr *trial) expected() expectation {
 	if tr.route.Reads {
 		return tr.fault.Read
@@ -141,7 +141,7 @@ func conformanceTrials(t *testing.T) []*trial {
 	}
 	require.NoError(t, json.Unmarshal(text, &table))
 	rows := catalog.Routes(t)
-	// The faults that take longest come first, so that nobody waits for them at the end.
+	// The longest faults come first, so that the end of the test does not wait for them.
 	slices.SortStableFunc(table.Faults, func(a, b fault) int { return cmp.Compare(b.Read.Arrivals, a.Read.Arrivals) })
 	var trials []*trial
 	all := maps.Clone(catalog.Calls)
@@ -390,7 +390,7 @@ func rewriting(next http.RoundTripper, names ...string) wire.RoundTripper {
 	}
 }
 
-// stranger is a host that nobody has reason to call.
+// stranger is a host that no call may reach.
 type stranger struct {
 	listener net.Listener
 	visits   atomic.Int32

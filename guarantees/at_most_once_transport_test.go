@@ -81,3 +81,27 @@ func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 		})
 	}
 }
+
+// TestGuardHoldsOverHTTP2WhereNothingIsSeen is the same for HTTP/2, whose streams net/http repeats
+// after some resets. A POST without a body has no guard there: only the trace of the call stops its
+// repetition.
+func TestGuardHoldsOverHTTP2WhereNothingIsSeen(t *testing.T) {
+	for _, then := range []string{"reset-protocol", "reset-refused", "goaway-before"} {
+		for _, name := range []string{"Applications.Process", "Applications.CreateCustomer"} { // a GET, and a body
+			t.Run(then+" "+name, func(t *testing.T) {
+				service := newFaultServer(t, fault{Client: "h2c", On: "first", Then: then}, "{}")
+				defer service.Close()
+				below := &http.Transport{Protocols: new(http.Protocols)}
+				below.Protocols.SetUnencryptedHTTP2(true)
+				defer below.CloseIdleConnections()
+				hiding := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+					return below.RoundTrip(r.WithContext(t.Context()))
+				})
+				client := wire.NewClient(t, service.URL(), lending.WithHTTPClient(&http.Client{Transport: hiding}),
+					lending.WithTokenSource(lending.StaticToken("test-token")))
+				require.ErrorIs(t, second(catalog.Calls[name](t.Context(), client)), lending.ErrOutcomeUnknown)
+				assert.EqualValues(t, 1, service.arrivals.Load())
+			})
+		}
+	}
+}

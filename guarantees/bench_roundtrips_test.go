@@ -29,9 +29,9 @@ import (
 
 // BenchmarkRoundTrips sends mutations over TLS through a network with a delay, and reports the
 // median time of each in round trips. The row "kept" is net/http, which sends the same request on a kept
-// connection. A row of ten begins with a new client.
+// connection. A row of ten begins with a new client, which has spare connections or HTTP/2 (h2).
 func BenchmarkRoundTrips(b *testing.B) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if r.Method == http.MethodGet { // the check
 			wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)(w, r)
@@ -39,8 +39,9 @@ func BenchmarkRoundTrips(b *testing.B) {
 		}
 		wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`"}`)(w, r)
 	}))
+	server.Config.ErrorLog, server.EnableHTTP2 = wire.QuietLog, true
+	server.StartTLS()
 	defer server.Close()
-	server.Config.ErrorLog = wire.QuietLog
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	file := filepath.Join(b.TempDir(), "certificate.pem")
 	require.NoError(b, os.WriteFile(file, certificate, 0o600))
@@ -60,20 +61,25 @@ func BenchmarkRoundTrips(b *testing.B) {
 				name   string
 				call   func(*lending.Client) error
 				length int // of a row
+				http2  bool
 			}{
-				{"kept", nil, 10},
-				{"alone", mutate, 1},
-				{"ten in a row", mutate, 10},
-				{"with a key, alone", keyed, 1},
-				{"with a key, ten in a row", keyed, 10},
+				{"kept", nil, 10, false},
+				{"alone", mutate, 1, false},
+				{"ten in a row", mutate, 10, false},
+				{"with a key, alone", keyed, 1, false},
+				{"with a key, ten in a row", keyed, 10, false},
+				{"h2, alone", mutate, 1, true},
+				{"h2, ten in a row", mutate, 10, true},
+				{"h2, with a key, alone", keyed, 1, true},
+				{"h2, with a key, ten in a row", keyed, 10, true},
 			} {
 				b.Run(fmt.Sprintf("%s/callers=%d/%s", row.name, callers, delay), func(b *testing.B) {
 					var took []time.Duration
 					for b.Loop() {
 						call, done := kept(server, address), func() {}
 						if row.call != nil {
-							client := clientOver(b, address)
-							call, done = func() error { return row.call(client) }, client.Close
+							client, end := clientOver(b, address, row.http2)
+							call, done = func() error { return row.call(client) }, end
 						} else if err := call(); err != nil { // connects
 							b.Fatal(err)
 						}
@@ -101,19 +107,31 @@ func BenchmarkRoundTrips(b *testing.B) {
 	}
 }
 
-func clientOver(b *testing.B, address string) *lending.Client {
+// clientOver returns a client, and the function that closes its connections.
+func clientOver(b *testing.B, address string, http2 bool) (*lending.Client, func()) {
 	b.Helper()
-	client, err := lending.New("https://"+address, lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithSpareConnections(),
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP2(true)
+	connections := lending.WithSpareConnections()
+	if http2 {
+		connections = lending.WithHTTPClient(&http.Client{Transport: transport})
+	}
+	client, err := lending.New("https://"+address, lending.WithTokenSource(lending.StaticToken("test-token")), connections,
 		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 	require.NoError(b, err)
-	return client
+	return client, func() {
+		client.Close()
+		transport.CloseIdleConnections()
+	}
 }
 
 // kept returns a call of net/http with kept connections.
 func kept(server *httptest.Server, address string) func() error {
 	transport := server.Client().Transport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost, transport.ForceAttemptHTTP2 = 64, false
+	transport.MaxIdleConnsPerHost, transport.Protocols = 64, new(http.Protocols)
+	transport.Protocols.SetHTTP1(true)
+	transport.TLSClientConfig.NextProtos = nil
 	body := []byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com"}`)
 	return func() error {
 		ctx, cancel := context.WithTimeout(background, time.Minute)

@@ -515,8 +515,8 @@ func postBody(url string, body []byte) error {
 }
 
 // BenchmarkMutations sends mutations one after the other. The floor is a POST of net/http, with
-// a deadline as ours has; over loopback beside one on a connection of its own, as ours is, so
-// that no answer can be another's, and beside one on a kept connection.
+// the same deadline. Over loopback there are two floors: a POST on its own connection, which takes
+// no response of another call, like a mutation of the client, and a POST on a kept connection.
 func BenchmarkMutations(b *testing.B) {
 	const created = `{"id":"11111111-2222-3333-4444-555555555555"}`
 	server := httptest.NewServer(wire.Answer(http.StatusOK, created))

@@ -60,7 +60,7 @@ func TestMutationsAllocateLittle(t *testing.T) {
 	}), 39.0, "with one, checked and encoded")
 }
 
-// TestIteratorHoldsOnePage walks 10,000 records of 4 MB and looks at what is alive.
+// TestIteratorHoldsOnePage walks 10,000 records of 4 MB and measures the live memory.
 func TestIteratorHoldsOnePage(t *testing.T) {
 	client := benchmarkClient(t, "https://service.example", &http.Client{Transport: portfolio(10_000)})
 	alive := func() int64 {

@@ -22,7 +22,7 @@ import (
 )
 
 // TestWithoutAKeyNothingIsAllocated holds that a log costs a mutation nothing that has no
-// key. The limit is what the mutation took before there were logs.
+// key. The limit is the cost of a mutation without a log.
 func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector changes how much is allocated")
@@ -43,7 +43,7 @@ func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 		without, "beside a log")
 }
 
-// countedStore counts what a log asks of its store.
+// countedStore counts the calls of a log to its store.
 type countedStore struct {
 	store.Store
 	loads, saves, lists atomic.Int64

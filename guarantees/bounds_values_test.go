@@ -50,8 +50,8 @@ func (zeroPanics) IsZero() bool                     { panic("123-45-6789") }
 func (panickingText) IsZero() bool                  { panic("123-45-6789") }
 func (panickingText) UUID() uuid.UUID               { panic("123-45-6789") }
 
-// dangerous are values for Extra that a walk without a bound does not survive, and the
-// field that is refused; nothing for what is sent.
+// dangerous are values for Extra that would end a walk without a bound, and the rejected field,
+// which is empty if the client sends the value.
 var dangerous = map[string]struct {
 	extra func() any
 	want  string
@@ -194,8 +194,8 @@ var dangerous = map[string]struct {
 
 const dangerousEnv = "LENDING_TEST_DANGEROUS"
 
-// TestValuesCannotEndTheProcess hands over each of the values in a process of its own,
-// with little stack and little memory: what has no bound fails there, and not here.
+// TestValuesCannotEndTheProcess passes each dangerous value in a process of its own with little
+// stack and memory. A walk without a bound ends that process, and not the test.
 func TestValuesCannotEndTheProcess(t *testing.T) {
 	if name := os.Getenv(dangerousEnv); name != "" {
 		handOver(name)
@@ -224,7 +224,7 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 	}
 }
 
-// handOver sends what is called name, and prints what became of it.
+// handOver sends the dangerous value called name, and prints the result.
 func handOver(name string) {
 	debug.SetMaxStack(64 << 20)
 	debug.SetMemoryLimit(512 << 20)

@@ -62,7 +62,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	assert.Greater(t, found, 30)
 }
 
-// commandProblem says what is wrong with a command in a folder of the repository, or "".
+// commandProblem returns the problem of a command in a folder of the repository, or "".
 func commandProblem(makefile, dir, command string) string {
 	command, _, _ = strings.Cut(strings.TrimSpace(command), " # ")
 	words := strings.Fields(assignments.ReplaceAllString(command, ""))

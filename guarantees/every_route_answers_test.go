@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// extra is what no field is published for, with digits that no float64 holds.
+// extra is a member without a published field, with more digits than a float64 holds.
 const extra = `"Wat\u0065r":{"amount":0.1000000000000000055511151231257827,"n":12345678901234567890123},"none":null`
 
 // goldenAnswers are good answers by the name of its record in the ledger, and what its

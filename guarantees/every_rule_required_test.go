@@ -15,7 +15,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// withNothing has what is refused of a call with every argument empty, for each method that requires anything.
+// withNothing has the rejected fields of a call with empty arguments, for each method with a required argument.
 var withNothing = map[string]string{
 	"Applications.SendLink":               "applicationId required",
 	"Applications.CreateCustomer":         "email format, mobileNumber format",

@@ -288,8 +288,8 @@ func TestWebhookRules(t *testing.T) {
 	assert.Equal(t, "partner "+catalog.Partner.String(), fmt.Sprint(lending.ForPartner(catalog.Partner)))
 }
 
-// TestSubscriptionReadChangedAndSentAgain holds that changed fields are sent and
-// nothing is lost, not even what has no field.
+// TestSubscriptionReadChangedAndSentAgain holds that the client sends the changed
+// fields and loses nothing, not even members without a typed field.
 func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 	const before = `{"Id":"5b000000-0000-4000-8000-000000000008","WebhookUri":"https://a.example","isActive":true,` +
 		`"webhooks":["WB_Loan_Created"],` +

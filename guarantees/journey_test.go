@@ -195,7 +195,7 @@ func TestUnreachableService(t *testing.T) {
 	require.ErrorAs(t, err, &network)
 }
 
-// What happened is known to the service; what the caller is told must agree.
+// The service knows the outcome. The error must agree.
 func TestOutcomesAgainstTheService(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -40,8 +40,9 @@ var valueErrors = []error{
 	fmt.Errorf("%w: %s", io.EOF, planted),
 }
 
-// TestNoCauseIsShown makes each function that a caller hands over fail with errors that are
-// values, and prints what comes of it, copies of the error structs too, under every verb.
+// TestNoCauseIsShown makes each function of a caller fail with a confidential error of a value type,
+// which fmt would print. The test prints the client's errors, and copies of their structs, under
+// every verb.
 func TestNoCauseIsShown(t *testing.T) {
 	t.Parallel()
 	for _, source := range []struct {

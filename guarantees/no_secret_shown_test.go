@@ -41,7 +41,7 @@ import (
 // planted is in every answer of the service, where it can speak freely.
 const planted = "CANARY-123-45-6789"
 
-// canaryFaults are answers that say back what was sent. %s stands for it.
+// canaryFaults are responses that repeat the values of the request in place of %s.
 var canaryFaults = map[string]string{
 	"problem": wire.RawReply(400, map[string]string{"Content-Type": "application/problem+json"},
 		`{"status":400,"title":"%s","detail":"%s","instance":"%s","more":"%s","errors":[{"field":"ssn",`+
@@ -75,8 +75,7 @@ var canaryFaults = map[string]string{
 	"fin":                "",
 }
 
-// echo is a service that answers with one of canaryFaults, what was sent in the place
-// of each %s.
+// echo is a service that responds with a template of canaryFaults and the values of the request.
 type echo struct{ address, template string }
 
 func newEcho(t *testing.T, template string) *echo {
@@ -119,8 +118,8 @@ func unescaped(s string) string {
 	return s
 }
 
-// values returns what a call sends, beside the route: path arguments, query values,
-// the strings and numbers of the body, the token.
+// values returns the values in the request of a call: path arguments, query values, the strings
+// and numbers of the body, and the token.
 func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any,
 	error),
 ) []string {
@@ -337,8 +336,8 @@ func leaks(text string, values []string) []string {
 	return found
 }
 
-// TestNoValueIsShown pushes every call through answers that say back what was sent,
-// and looks for it in whatever can be printed afterwards.
+// TestNoValueIsShown makes every call at services that repeat the values of the request, and
+// searches for the values in everything that a program can print afterwards.
 func TestNoValueIsShown(t *testing.T) {
 	t.Parallel()
 	standard := &lockedBuffer{}

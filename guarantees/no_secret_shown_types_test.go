@@ -163,9 +163,9 @@ func load(t *testing.T, dir string, paths ...string) []*types.Package {
 	return loaded
 }
 
-// TestWhatIsAliveCanBePrinted prints and compares whatever is alive beside calls, in
-// every way that there is. Without a lock it would be a data race, which the detector
-// reports, or "concurrent map iteration and map write", which ends the process.
+// TestWhatIsAliveCanBePrinted prints and compares clients, sessions and logs in every way while
+// calls use them. Without a lock the race detector reports a data race, or "concurrent map
+// iteration and map write" ends the process.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	service := lendingtest.New()
 	store, inbox, deduper := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox(), webhook.NewMemoryDeduper(nil)

@@ -206,8 +206,8 @@ func TestFailedReadIsNeverDone(t *testing.T) {
 	}
 }
 
-// TestIsNotFoundAtTheEmbeddedService holds that each read of it, of what nobody has made, finds
-// an empty list or is an absence, and that its other refusals are none.
+// TestIsNotFoundAtTheEmbeddedService holds that each read of a missing record returns an
+// empty list or an error of IsNotFound, and that IsNotFound reports no other rejection.
 func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {
 	t.Parallel()
 	service := lendingtest.NewServer()

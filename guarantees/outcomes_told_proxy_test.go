@@ -31,7 +31,7 @@ func answers(text string) func(net.Conn) {
 	}
 }
 
-// refusesSOCKS is a proxy that takes anybody and connects nobody (RFC 1928).
+// refusesSOCKS is a proxy that accepts each client and refuses each connection (RFC 1928).
 func refusesSOCKS(conn net.Conn) {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(conn, head); err != nil {

@@ -160,8 +160,8 @@ func with(base verdicts, more verdicts) verdicts {
 	return all
 }
 
-// TestSuccessOfEveryRoute holds for each route which answers with 200 are a success, and
-// what is known after one that is none.
+// TestSuccessOfEveryRoute holds for each route which bodies of a 200 are a success, and the
+// outcome after any other body.
 func TestSuccessOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	var body string
@@ -306,8 +306,8 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	}
 }
 
-// TestDoLeavesTheAnswerToItsCaller: of a route that is not shown nobody knows what a
-// success looks like, but HTML is none.
+// TestDoLeavesTheAnswerToItsCaller holds that the client accepts every body of a route that it
+// does not know, except HTML.
 func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -331,8 +331,8 @@ func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 	}
 }
 
-// TestReadOfAnotherRecordFails holds that the record of another loan is not taken for the one
-// that was asked for: its connection may hold what was left over of another call.
+// TestReadOfAnotherRecordFails holds that a read refuses the record of another loan. Its
+// connection may hold a late response to another call.
 func TestReadOfAnotherRecordFails(t *testing.T) {
 	t.Parallel()
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `{`+whole+`}`))

@@ -23,7 +23,7 @@ func TestRootImportsNoPackageAboveIt(t *testing.T) {
 	}
 }
 
-// Whoever tests against the fake adds nothing to his go.sum.
+// A program that tests with lendingtest adds nothing to its go.sum.
 func TestFakeNeedsTheStandardLibraryOnly(t *testing.T) {
 	const root = "github.com/lendingapi/lending-go"
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, root+"/lendingtest/...")

@@ -693,8 +693,8 @@ func (a *actor) creditLine(at applicationAt, s applicationState) command {
 		}, func(s *applicationState) { s.Loan.OTPs++ })
 }
 
-// confirm moves money. An outcome that is not success leaves what was begun, so that
-// the next confirmation tries to move it once more.
+// confirm moves money. Without a success the withdrawal stays begun, and the next confirmation
+// tries to move the money again.
 func (a *actor) confirm(at applicationAt, s applicationState) command {
 	begun, otp := a.begun[s.Loan.id], a.service.OTP(s.Loan.id)
 	if a.random.IntN(4) == 0 {

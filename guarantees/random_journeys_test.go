@@ -31,9 +31,9 @@ const (
 	callsOfAJourney  = 80
 )
 
-// TestRandomJourneys makes random calls at a service that fails at random, and holds
-// what the client says of each against what the service did: what is done was done
-// once, what is rejected or not sent was not done, and nothing is ever done twice.
+// TestRandomJourneys makes random calls at a service that fails at random, and compares the
+// outcome of each call with the service. A mutation that is done ran once. A mutation that was
+// rejected or not sent did not run. No mutation ran twice.
 func TestRandomJourneys(t *testing.T) {
 	fake.NeedsControl(t)
 	count, first := seeds.FromEnvironment(t, journeysVariable, fewJourneys), seeds.FromEnvironment(t, seeds.Variable, 1)

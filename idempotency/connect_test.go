@@ -1,6 +1,9 @@
 package idempotency_test
 
 import (
+	"context"
+	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -85,4 +88,61 @@ func TestConnectionIsMadeBesideTheCheck(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, checks.Load())
 	assert.EqualValues(t, 1, mutations.Load())
+}
+
+// TestCallWaitsForItsConnection holds that a call whose check fails stops the goroutine that
+// connects, and waits for its end.
+func TestCallWaitsForItsConnection(t *testing.T) {
+	isOver := false // without a lock: the race detector sees a call that does not wait
+	connected, stop := idempotency.Beside(t.Context(), func(ctx context.Context) error {
+		<-ctx.Done()
+		isOver = true
+		return context.Cause(ctx)
+	})
+	stop()
+	assert.True(t, isOver)
+	assert.ErrorIs(t, connected(), context.Canceled)
+}
+
+// waitingToken is a source that gives the second token, which is for the check, after the first
+// connection.
+type waitingToken struct {
+	asked     atomic.Int32
+	connected chan struct{}
+}
+
+func (w *waitingToken) Token(context.Context) (lending.Token, error) {
+	if w.asked.Add(1) == 2 {
+		<-w.connected
+	}
+	return lending.Token{Value: lending.NewSecret("test-token")}, nil
+}
+
+// TestHangingConnectionEndsWithTheCheck has the connection of the mutation hang in the TLS
+// handshake while the check fails, because nobody knows the certificate.
+func TestHangingConnectionEndsWithTheCheck(t *testing.T) {
+	unknown := httptest.NewUnstartedServer(nil)
+	unknown.Config.ErrorLog = wire.QuietLog
+	unknown.StartTLS()
+	defer unknown.Close()
+	source, ended := &waitingToken{connected: make(chan struct{})}, make(chan struct{})
+	var connections atomic.Int32
+	address := wire.ListenRaw(t, func(conn net.Conn) {
+		if connections.Add(1) == 1 {
+			close(source.connected)
+			_, _ = io.Copy(io.Discard, conn)
+			close(ended)
+			return
+		}
+		_ = tls.Server(conn, unknown.TLS).Handshake()
+	})
+	entries := store.NewMemory()
+	client := wire.NewClient(t, "https://"+address, lending.WithTokenSource(source),
+		lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+	_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), catalog.User())
+	<-ended
+	require.ErrorContains(t, err, "TLS certificate not accepted")
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.EqualValues(t, 2, connections.Load())
+	assert.Nil(t, fake.Must(entries.Load(t.Context(), ":the/key")), "nothing was recorded")
 }

@@ -104,7 +104,7 @@ func New(open func(context.Context) ([]string, error), step func(ctx context.Con
 	case open == nil || step == nil:
 		return nil, errors.New("lending/reconcile: open and step are required")
 	case o.Every < 0 || o.Concurrency < 0 || o.StepsPerMinute < 0 || o.StepTimeout < 0:
-		return nil, errors.New("lending/reconcile: an option is negative")
+		return nil, errors.New("lending/reconcile: an option is negative; set 0 for its default")
 	}
 	setDefault(&o.Every, time.Minute)
 	setDefault(&o.Concurrency, 8)
@@ -147,7 +147,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.isRun = true
 	w.mu.Unlock()
 	if isRun {
-		return errors.New("lending/reconcile: the worker is running already")
+		return errors.New("lending/reconcile: the worker is running already; call Run once")
 	}
 	var group sync.WaitGroup
 	group.Go(func() { w.passes(ctx) })

@@ -19,7 +19,7 @@ var (
 	ErrClaimed = errors.New("lending/webhook: the event is being handled")
 	// ErrNotRecorded means that the event was handled and that the [Deduper] could not record
 	// it. It is a success: after a failure the event would be sent and handled again.
-	ErrNotRecorded = errors.New("lending/webhook: the event was handled, but that could not be recorded")
+	ErrNotRecorded = errors.New("lending/webhook: the event was handled, but that could not be recorded; check the deduper")
 )
 
 // accepted reports whether err of an EventFunc is a success.

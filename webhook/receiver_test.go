@@ -186,7 +186,7 @@ func TestReceiverTakesPOSTOnly(t *testing.T) {
 	}
 }
 
-// One of two signatures may be forged: which of them a proxy has looked at is unknown.
+// A delivery with two signatures may be forged: a proxy may have verified only one of them.
 func TestReceiverRefusesTwoSignatures(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(delivery.Body))
 	r.Header.Set("Content-Type", "application/json")
@@ -337,7 +337,8 @@ func TestReceiverActsOnThoughTheSenderHangsUp(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.DeadlineExceeded)
 }
 
-// net/http would close the connection without an answer, also to what was accepted.
+// After a panic or Goexit in a function of the caller, net/http would close the connection without
+// a response, even to an accepted delivery.
 func TestReceiverOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

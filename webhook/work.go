@@ -94,7 +94,7 @@ func (w *worker) run(ctx context.Context) {
 func (w *worker) take(ctx context.Context) (entry *InboxEntry, err error) {
 	err = safely.Call[lending.PanicError](func() (err error) {
 		if entry, err = w.inbox.Take(ctx); err == nil && (entry == nil || entry.Event == nil) {
-			err = errors.New("lending/webhook: inbox: Take returned no event and no error")
+			err = errors.New("lending/webhook: inbox: Take returned no event and no error; correct the inbox")
 		}
 		return err
 	})

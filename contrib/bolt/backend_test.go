@@ -17,6 +17,7 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
+//nolint:lll // as in README
 func run(ctx context.Context, address string, credentials lending.Credentials, partner lending.PartnerID, server *http.Server) error {
 	entries, err := lendingbolt.OpenIdempotencyStore("mutations.db", nil)
 	if err != nil {

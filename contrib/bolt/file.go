@@ -67,7 +67,7 @@ func examine(path string, wait time.Duration) error {
 		defer db.Close()
 		return db.View(func(tx *bbolt.Tx) error {
 			if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
-				return errors.Join(err, fmt.Errorf("%w: the file is shorter than its header says", errDamaged))
+				return errors.Join(err, fmt.Errorf("shorter than its header says: %w", errDamaged))
 			}
 			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 				return b.ForEach(func(_, _ []byte) error { return nil })
@@ -83,7 +83,7 @@ func locked(err error) error {
 	return err
 }
 
-var errDamaged = errors.New("the file is damaged")
+var errDamaged = errors.New("the file is damaged; stop the program, keep the file and restore a backup")
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }
 
@@ -92,7 +92,7 @@ func contained(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if value := recover(); value != nil {
-			err = fmt.Errorf("%w: %v", errDamaged, value)
+			err = fmt.Errorf("%v: %w", value, errDamaged)
 		}
 	}()
 	return f()

@@ -31,9 +31,9 @@ type Stored struct {
 
 // Errors of a store, besides its own.
 var (
-	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")     // of Acquire
-	ErrFenced    error = redact.Text("lending: a newer token is kept already")   // of Save
-	ErrCorrupt   error = redact.Text("lending: the stored token cannot be read") // of Load
+	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")                                                            // of Acquire
+	ErrFenced    error = redact.Text("lending: a newer token is kept already")                                                          // of Save
+	ErrCorrupt   error = redact.Text("lending: the stored token cannot be read; check the key of the token store, or delete the token") // of Load
 )
 
 // StoreError is a failure of the store.

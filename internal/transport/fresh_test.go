@@ -351,7 +351,7 @@ func TestConnectionThatEndsBeforeTheFirstByte(t *testing.T) {
 						return
 					}
 					require.Error(t, err)
-					assert.True(t, transport.NeverLeft(err))
+					assert.True(t, transport.NeverLeft(err), err)
 					text, _ := neterr.Describe(err)
 					assert.Contains(t, text, "cannot connect to 127.0.0.1:")
 				})

@@ -17,15 +17,12 @@ type waited struct {
 	conn  *conn
 	ctx   context.Context //nolint:containedctx // of the request
 	first sync.Once       // the first Write or Close
-	begin func()          // closes begun
-	begun chan struct{}   // Read waits for it
+	begun chan struct{}   // closed by first; Read waits for it
 	err   error           // of the other connection
 }
 
 func newWaited(ctx context.Context, c *conn) *waited {
-	w := &waited{Conn: c.Conn, conn: c, ctx: ctx, begun: make(chan struct{})}
-	w.begin = sync.OnceFunc(func() { close(w.begun) })
-	return w
+	return &waited{Conn: c.Conn, conn: c, ctx: ctx, begun: make(chan struct{})}
 }
 
 func (w *waited) Write(p []byte) (int, error) {
@@ -36,11 +33,11 @@ func (w *waited) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// choose keeps the connection or opens another. After an error Read keeps waiting for Close, so
-// that net/http returns this error and no other.
+// choose keeps the connection or opens another. An error is that of Write and Read, because
+// net/http returns the one that comes first.
 func (w *waited) choose() {
+	defer close(w.begun)
 	if !w.conn.wire.hasInput() {
-		w.begin()
 		return
 	}
 	_ = w.Conn.Close()
@@ -51,18 +48,19 @@ func (w *waited) choose() {
 	}
 	c.wire.deadline = deadlineIn(w.ctx)
 	w.Conn = c.Conn
-	w.begin()
 }
 
 func (w *waited) Read(p []byte) (int, error) {
 	<-w.begun
+	if w.err != nil {
+		return 0, w.err
+	}
 	return w.Conn.Read(p)
 }
 
 // Close waits for a dial of the first Write, which ends with the context of the request.
 func (w *waited) Close() error {
-	w.first.Do(func() {})
-	w.begin()
+	w.first.Do(func() { close(w.begun) })
 	return w.Conn.Close()
 }
 
