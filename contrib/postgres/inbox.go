@@ -149,11 +149,12 @@ func (b *Inbox) handled() batch.Store[int64] {
 			_, err := b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
 			return err
 		},
+		// Without the SELECTs of parameters, the server would plan the statement each time.
 		Together: func(ctx context.Context, ids []int64) ([]error, error) {
 			_, err := b.once(ctx, func(conn *pgxpool.Conn) error {
 				_, err := conn.Exec(ctx, b.sql(`
 WITH patience AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $3::text, true))
-DELETE FROM {inbox} USING patience WHERE id = ANY ($1::bigint[]) AND name = $2::text AND due IS NOT NULL`),
+DELETE FROM {inbox} USING patience WHERE id = ANY (ARRAY(SELECT pg_catalog.unnest($1::bigint[]))) AND name = (SELECT $2::text) AND due IS NOT NULL`),
 					ids, b.name, lockTimeout)
 				return err
 			})

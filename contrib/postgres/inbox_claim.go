@@ -48,15 +48,16 @@ func (r taken) claimed() claimer.Claim[*webhook.InboxEntry] {
 // A claim must outlive this process, so that events that end processes are found. A claim of
 // WorkTx need not outlive the server: if the server ends, the transaction ends too.
 //
-// The limit is a number in the text: with a parameter, the server would plan the statement each
-// time.
+// The server reads and locks no row beyond the second limit. The first limit is for the planner,
+// which does not know the second: with a parameter instead, it would plan the statement each time.
 const takeEvents = `
 WITH moment AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('synchronous_commit', CASE WHEN $5::boolean THEN 'off' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
 ), head AS MATERIALIZED (
-	SELECT id, due, unended + (claim IS NOT NULL)::integer AS unended FROM {inbox}
-	WHERE name = $1::text AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
-	ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED
+	SELECT id, due, unended FROM (
+		SELECT id, due, unended + (claim IS NOT NULL)::integer AS unended FROM {inbox}
+		WHERE name = $1::text AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
+		ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED) AS head LIMIT (SELECT $6::bigint)
 ), ordered AS (
 	SELECT id, unended, pg_catalog.row_number() OVER line AS number, pg_catalog.bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
 ), taken AS (
@@ -125,10 +126,10 @@ func (s *source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 
 // take claims events. A row without an id stands for an event that must wait.
 func (s *source) take(ctx context.Context, ask claimer.Ask) (rows []taken, err error) {
-	statement := s.sql(fmt.Sprintf(takeEvents, ask.N))
+	statement := s.sql(fmt.Sprintf(takeEvents, claimer.MaxBatch))
 	err = s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		number := rand.Int64()
-		rows, err = s.collect(ctx, conn, statement, s.name, number, s.options.Lease, ask.Alone, ask.Relaxed)
+		rows, err = s.collect(ctx, conn, statement, s.name, number, s.options.Lease, ask.Alone, ask.Relaxed, ask.N)
 		if err != nil {
 			s.lose(number)
 		}

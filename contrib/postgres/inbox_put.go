@@ -37,15 +37,14 @@ INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
 // in the same order, so no two wait for each other. The statement gives up before a deadlock
 // with a transaction of PutTx would be detected.
 const putMany = `
-WITH moment AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('lock_timeout', $5::text, true)
-), event AS MATERIALIZED (
-	SELECT key, body, number FROM ROWS FROM (pg_catalog.unnest($2::bytea[]), pg_catalog.unnest($3::bytea[])) WITH ORDINALITY AS event (key, body, number)
-), new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) SELECT $1::text, key, now FROM event, moment ORDER BY key` + unlessSeen + `
+WITH new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at) SELECT $1::text, key, now
+	FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('lock_timeout', $5::text, true) OFFSET 0) AS moment,
+		pg_catalog.unnest($2::bytea[]) AS key ORDER BY key` + unlessSeen + `
 	RETURNING key, at
 ), inserted AS (
-	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, body FROM new JOIN event USING (key) ORDER BY number)
+	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, body
+	FROM new JOIN ROWS FROM (pg_catalog.unnest($2::bytea[]), pg_catalog.unnest($3::bytea[])) AS event (key, body) USING (key))
 SELECT key FROM new`
 
 // lockTimeout limits how long a locked row of a single event delays the events of a transaction.

@@ -3,11 +3,15 @@ package lendingpostgres
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -83,6 +87,8 @@ type txWork struct {
 	handle    TxFunc
 	reset     string // statements that restore the settings of a new session
 	connected func(ctx context.Context, conn *pgx.Conn) error
+
+	unprepared atomic.Bool // sessions cannot prepare the removal
 
 	mu    sync.Mutex
 	taken map[*webhook.Event]*txEntry
@@ -173,14 +179,18 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 // ends the transaction early. Without the claim, the statement divides by zero.
 func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64) (pgx.Tx, error) {
 	o := w.options.Tx
-	o.BeginQuery = beginOf(o) + fmt.Sprintf(w.sql("; WITH gone AS (DELETE FROM {inbox} WHERE id = %d AND claim = %d RETURNING 1) SELECT 1 / pg_catalog.count(*) FROM gone"), id, claim)
+	o.BeginQuery = beginOf(o) + "; " + w.removal(ctx, conn.Conn(), id, claim)
 	o.CommitQuery = cmp.Or(o.CommitQuery, "commit") + "; " + w.reset
 	tx, err := conn.BeginTx(ctx, o)
 	if err == nil {
 		return tx, nil
 	}
-	if stateOf(err) == divisionByZero {
+	switch stateOf(err) {
+	case divisionByZero:
 		err = errClaimLost
+	case unknownStatement: // a pooler has changed the session, or the name of the statement
+		w.unprepared.Store(true)
+		err = errAgain
 	}
 	if conn.Conn().PgConn().TxStatus() == 'E' {
 		_, _ = conn.Exec(ctx, "rollback")
@@ -188,7 +198,24 @@ func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64)
 	return nil, err
 }
 
-const divisionByZero = "22012" // SQLSTATE
+// removal returns the statement that removes an event. A session prepares the statement once,
+// because the server would need longer to plan than to execute it.
+func (w *txWork) removal(ctx context.Context, conn *pgx.Conn, id, claim int64) string {
+	statement := w.sql("WITH gone AS (DELETE FROM {inbox} WHERE id = $1 AND claim = $2 RETURNING 1) SELECT 1 / pg_catalog.count(*) FROM gone")
+	if !w.unprepared.Load() && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		sum := sha256.Sum256([]byte(statement))
+		name := "lending_" + hex.EncodeToString(sum[:16])
+		if _, err := conn.Prepare(ctx, name, statement); err == nil {
+			return fmt.Sprintf("EXECUTE %s (%d, %d)", name, id, claim)
+		}
+	}
+	return strings.NewReplacer("$1", strconv.FormatInt(id, 10), "$2", strconv.FormatInt(claim, 10)).Replace(statement)
+}
+
+const (
+	divisionByZero   = "22012" // SQLSTATE
+	unknownStatement = "26000"
+)
 
 // beginOf returns the statement that begins a transaction.
 func beginOf(o pgx.TxOptions) string {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -419,6 +420,51 @@ func TestWorkTxTakesTwoRoundTrips(t *testing.T) {
 	require.Len(t, of, 2, "%q", of)
 }
 
+// A session plans the removal of an event once. If the server has forgotten the statement, for
+// example behind a pooler, the event is handled within the same try.
+func TestWorkTxPreparesTheRemoval(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		change          func(c *pgxpool.Config)
+		prepared, plain bool // some removals
+	}{
+		{"by default", func(*pgxpool.Config) {}, true, false},
+		{"without prepared statements", func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}, false, true},
+		{"the server has forgotten the statement", func(c *pgxpool.Config) {
+			c.MaxConns = 3
+			c.AfterRelease = func(conn *pgx.Conn) bool {
+				_, err := conn.Exec(context.WithoutCancel(t.Context()), `DO $$ DECLARE statement text; BEGIN
+					FOR statement IN SELECT name FROM pg_prepared_statements WHERE name LIKE 'lending_%' LOOP
+						EXECUTE 'DEALLOCATE ' || statement;
+					END LOOP; END $$`)
+				return err == nil
+			}
+		}, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, seen := newTxTest(t, withEffects(t, database(t))), new(texts)
+			w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) {
+				c.ConnConfig.Tracer = seen
+				tt.change(c)
+			}), nil)
+			for i := range 4 { // one more than connections
+				require.NoError(t, w.inbox.Put(t.Context(), event(lending.EventName(fmt.Sprint(i)))))
+				require.Equal(t, []error{nil},
+					w.work(t, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }))
+			}
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			some := func(begin string) bool {
+				return slices.ContainsFunc(seen.all, func(text string) bool { return strings.HasPrefix(text, begin) })
+			}
+			require.Equal(t, tt.prepared, some("begin; EXECUTE"))
+			require.Equal(t, tt.plain, some("begin; WITH"))
+		})
+	}
+}
+
 // A function that finishes in time is committed, even if its context ends afterwards.
 func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
@@ -472,4 +518,37 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 		require.NoError(t, inbox.Put(putting, event(lending.EventName(fmt.Sprint("beside ", n)))))
 	}
 	require.Empty(t, began)
+}
+
+// After five executions in a session, the server stops planning a statement.
+func TestStatementsArePlannedOnce(t *testing.T) {
+	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 3 })
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	_, err := pool.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
+		SELECT CASE n % 2 WHEN 0 THEN 'test' ELSE 'other' END, now() + interval '1 hour', ''
+		FROM generate_series(1, 20000) AS n; ANALYZE lending_inbox`) // plans for a long queue
+	require.NoError(t, err)
+	inbox, group := inboxOf(pool, nil), sync.WaitGroup{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 500 {
+		group.Go(func() { assert.NoError(t, inbox.Put(ctx, event(lending.EventName(fmt.Sprint(i))))) })
+	}
+	group.Wait()
+	var done atomic.Int32
+	webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil },
+		&webhook.WorkOptions{Concurrency: 8, Observe: func(webhook.Result) {
+			if done.Add(1) == 500 {
+				cancel()
+			}
+		}})
+	for _, conn := range pool.AcquireAllIdle(t.Context()) {
+		rows, err := conn.Query(t.Context(), `SELECT statement FROM pg_prepared_statements AS s
+			WHERE (to_jsonb(s) ->> 'custom_plans')::int > 5`) // PostgreSQL 13 does not count
+		require.NoError(t, err)
+		planned, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		assert.Empty(t, planned)
+		conn.Release()
+	}
 }

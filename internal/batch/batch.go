@@ -75,8 +75,10 @@ func New[T any](store Store[T]) *Group[T] { return &Group[T]{store: store} }
 // calls.
 func (g *Group[T]) Do(ctx context.Context, item T) error {
 	c := &call[T]{ctx: ctx, item: item, done: make(chan error, 1)}
-	if g.join(c) {
-		runtime.Gosched() // other calls of this moment join
+	if first, busy := g.join(c); first {
+		if busy {
+			runtime.Gosched() // other calls of this moment join
+		}
 		g.next()
 	}
 	err := g.wait(c)
@@ -90,15 +92,16 @@ func (g *Group[T]) Do(ctx context.Context, item T) error {
 	return err
 }
 
-// join reports whether the caller must begin the next transaction.
-func (g *Group[T]) join(c *call[T]) (first bool) {
+// join reports whether the caller must begin the next transaction, and whether there are others.
+func (g *Group[T]) join(c *call[T]) (first, busy bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, c)
+	busy = g.running > 0
 	if first = g.running < atOnce; first {
 		g.running++
 	}
-	return first
+	return first, busy
 }
 
 // wait returns the result of a call. If all callers of a transaction have left, the transaction is

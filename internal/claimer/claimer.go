@@ -17,8 +17,10 @@ import (
 // ended its process.
 const AloneAfter = 2
 
+// MaxBatch is the largest number of events in a request.
+const MaxBatch = 32
+
 const (
-	maxBatch = 32                   // events in one request
 	gather   = 5 * time.Millisecond // for workers about to finish, during a backlog
 	timeout  = 10 * time.Second     // of a request
 	farewell = 2 * time.Second      // for requests in progress, when a worker leaves
@@ -35,7 +37,7 @@ type Source[E any] interface {
 
 // Ask is a request for events.
 type Ask struct {
-	N       int           // one of a few numbers, so that a store can prepare a statement for each
+	N       int           // at most MaxBatch
 	Alone   bool          // this process runs no event and no other request
 	Relaxed bool          // every waiting worker has called Take with relaxed
 	Wait    time.Duration // wait of a blocking source for an event; 0 for none
@@ -256,7 +258,7 @@ func (c *Claimer[E]) plan() (ask Ask, wait time.Duration) {
 
 // ask notes and returns a request. The caller holds the lock.
 func (c *Claimer[E]) ask(now time.Time, free int, wait time.Duration) Ask {
-	ask := Ask{N: batchOf(free), Alone: len(c.running.until) == 0 && c.requests.n == 0}
+	ask := Ask{N: min(free, MaxBatch), Alone: len(c.running.until) == 0 && c.requests.n == 0}
 	c.since = now // during a backlog, the rest waits for others
 	ask.Relaxed = !slices.ContainsFunc(c.waiting, func(w *waiter[E]) bool { return !w.relaxed })
 	if c.options.Blocks {
@@ -272,18 +274,6 @@ func (c *Claimer[E]) ask(now time.Time, free int, wait time.Duration) Ask {
 	c.requests.events += ask.N
 	c.requests.alone = ask.Alone
 	return ask
-}
-
-// batchOf returns the largest batch of at most n events: 1, 2, 3, 4, 6, 8, 12, 16, 24 or 32.
-func batchOf(n int) int {
-	batch := 1
-	for 2*batch <= min(n, maxBatch) {
-		batch *= 2
-	}
-	if half := batch / 2; batch < maxBatch && batch+half <= n {
-		batch += half
-	}
-	return batch
 }
 
 // expire forgets expired claims, and returns the next expiry. The caller holds the lock.
