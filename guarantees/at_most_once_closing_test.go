@@ -59,7 +59,7 @@ func TestClosedConnectionsLeaveNoDoubt(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("LENDING_TEST_CLOSING")); err == nil {
 		mutations = n
 	}
-	const clients = 100
+	const clients = 200
 	token := lending.WithTokenSource(lending.StaticToken("test-token"))
 	outcomes := func(opts ...lending.Option) map[lending.Outcome]int {
 		service := &closing{arrivals: map[string]int{}}

@@ -229,7 +229,9 @@ func show(b *bytes.Buffer, vs ...any) {
 			h.err, h.list = err, []error{err}
 			fmt.Fprintln(b, fmt.Errorf("wrapped: %w", err), errors.Join(err, err))
 		}
-		showReachable(b, v, h, &h)
+		showReachable(b, v)
+		showAs(b, h) // has no methods: what is around it changes nothing
+		showAs(b, &h)
 	}
 }
 
@@ -238,16 +240,21 @@ func show(b *bytes.Buffer, vs ...any) {
 func showReachable(b *bytes.Buffer, vs ...any) {
 	for _, v := range vs {
 		for _, shown := range []any{v, []any{v}, map[string]any{"v": v}, struct{ V any }{v}} {
-			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
-				fmt.Fprintf(b, verb+"\n", shown)
-			}
-			for _, handler := range []slog.Handler{slog.NewTextHandler(b, nil), slog.NewJSONHandler(b, nil)} {
-				slog.New(handler).Info("m", "v", shown, slog.Group("g", "v", shown))
-			}
-			text, err := json.Marshal(shown)
-			fmt.Fprintln(b, string(text), err)
+			showAs(b, shown)
 		}
 	}
+}
+
+// showAs prints v as it is.
+func showAs(b *bytes.Buffer, v any) {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
+		fmt.Fprintf(b, verb+"\n", v)
+	}
+	for _, handler := range []slog.Handler{slog.NewTextHandler(b, nil), slog.NewJSONHandler(b, nil)} {
+		slog.New(handler).Info("m", "v", v, slog.Group("g", "v", v))
+	}
+	text, err := json.Marshal(v)
+	fmt.Fprintln(b, string(text), err)
 }
 
 // chain returns err and what it wraps, at every level.

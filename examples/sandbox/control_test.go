@@ -94,6 +94,7 @@ func (s *sandbox) printed(t *testing.T, form string) string {
 
 // With -tls a client that trusts the file gets through, and no other.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sandbox.pem")
 	s := start(t, "-log=false", "-control", "-tls", file, "-name", "sandbox.test")
 	require.True(t, strings.HasPrefix(s.url, "https://127.0.0.1:"), s.url)
@@ -153,6 +154,7 @@ func TestTLS(t *testing.T) {
 // A mutation that is executed after its caller has gone has a line in the log, and those who
 // follow the page see it, and what was steered.
 func TestLateMutation(t *testing.T) {
+	t.Parallel()
 	s := start(t, "-control")
 	wait := s.events()
 	wait("faults", "No fault is planned.")

@@ -225,6 +225,7 @@ func TestSandbox(t *testing.T) {
 
 // A loan appears when the contract is signed, and what is drawn on it is seen.
 func TestLoan(t *testing.T) {
+	t.Parallel()
 	s := start(t, "-log=false")
 	s.signIn(device)
 	wait := s.events()

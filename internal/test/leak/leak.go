@@ -6,14 +6,21 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
 
+const waiting = 6 // tests at a time
+
 // Main runs the tests and exits: func TestMain(m *testing.M) { leak.Main(m) }. The run fails if
 // goroutines are left a minute after the last test. The goroutine that fuzzing leaves behind is
-// allowed.
+// allowed. Six tests run at a time, unless the command line says otherwise: they wait for most of
+// their time.
 func Main(m *testing.M) {
+	if runtime.GOMAXPROCS(0) < waiting {
+		_ = flag.Set("test.parallel", strconv.Itoa(waiting))
+	}
 	before := runtime.NumGoroutine()
 	code := m.Run()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
