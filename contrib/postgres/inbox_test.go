@@ -493,6 +493,17 @@ func TestTakePassesALockedRow(t *testing.T) {
 	}))
 }
 
+// Events for which this process has no free worker are left to other processes.
+func TestTakeClaimsWhatWorkersCanHandle(t *testing.T) {
+	pool := migrated(t)
+	inbox := inboxOf(pool, nil)
+	for _, name := range []lending.EventName{"a", "b", "c"} {
+		require.NoError(t, inbox.Put(t.Context(), event(name)))
+	}
+	takeEvent(t, inbox, "a")
+	assert.Equal(t, 1, counts(t, inbox).Running)
+}
+
 // A process that ends in order and closes its pool leaves no claims. Others would wait for them
 // as for those of a killed process.
 func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
