@@ -95,6 +95,7 @@ func TestClaimedLengthIsNotAllocated(t *testing.T) {
 }
 
 func TestDribblingBodyEndsWithTheContext(t *testing.T) {
+	t.Parallel()
 	for _, foreign := range []bool{false, true} {
 		t.Run(fmt.Sprintf("foreign=%t", foreign), func(t *testing.T) {
 			t.Parallel()

@@ -41,6 +41,7 @@ func step(ctx context.Context, client *lending.Client, o order) error {
 
 // TestAgentsPage runs the code of AGENTS.md.
 func TestAgentsPage(t *testing.T) {
+	t.Parallel()
 	service := lendingtest.NewServer()
 	defer service.Close()
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // executed, response lost

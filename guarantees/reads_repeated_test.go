@@ -201,6 +201,7 @@ func TestReadEndsAfterFiveAttempts(t *testing.T) {
 // TestReadIsSentABoundedNumberOfTimes holds that net/http's own repeats are counted and
 // come to an end, where the peer goes on refusing and where connections are stale.
 func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
+	t.Parallel()
 	own := func(*http.Transport) lending.Option { return nil }
 	foreign := func(transport *http.Transport) lending.Option {
 		return lending.WithHTTPClient(&http.Client{Transport: transport})
