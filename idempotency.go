@@ -15,6 +15,7 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
@@ -320,7 +321,9 @@ func (m *MutationCall) Connect(ctx context.Context) error {
 	if prepared == nil {
 		return nil
 	}
-	if err := prepared.Connect(ctx); err != nil {
+	// A hook of the caller's httptrace runs here, perhaps in a goroutine of the layer.
+	err := safely.Call[PanicError](func() error { return prepared.Connect(ctx) })
+	if err != nil {
 		return m.Error(err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
 
@@ -145,4 +146,23 @@ func TestHangingConnectionEndsWithTheCheck(t *testing.T) {
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 	assert.EqualValues(t, 2, connections.Load())
 	assert.Nil(t, fake.Must(entries.Load(t.Context(), ":the/key")), "nothing was recorded")
+}
+
+// TestPanicWhileConnectingIsAnError has a hook of the caller panic. Beside a check the hook runs in
+// a goroutine of the library, where a panic would end the process. The panics use up no connection.
+func TestPanicWhileConnectingIsAnError(t *testing.T) {
+	const most = 2
+	client := wire.Serve(t, wire.Answer(http.StatusOK, "true"), lending.WithMaxConns(most),
+		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+	ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+	panics := httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{ConnectStart: func(string, string) { panic("123-45-6789") }})
+	for range most {
+		err := client.Applications.SendLink(panics, catalog.Application)
+		var panicked *lending.PanicError
+		require.ErrorAs(t, err, &panicked)
+		assert.NotContains(t, err.Error(), "123-45-6789")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	}
+	require.NoError(t, client.Applications.SendLink(ctx, catalog.Application))
 }

@@ -154,9 +154,14 @@ func (timeoutError) Temporary() bool { return true }
 // open opens a connection. The caller has put an element into f.conns, which the end of the
 // connection takes out.
 func (f *Fresh) open(ctx context.Context) (*conn, error) {
+	var dialed net.Conn
+	defer func() {
+		if dialed == nil { // also after a panic of the caller's httptrace
+			<-f.conns
+		}
+	}()
 	dialed, err := f.dial(ctx, "tcp", f.address)
 	if err != nil {
-		<-f.conns
 		return nil, err
 	}
 	c := &conn{wire: wireConn{Conn: dialed, counted: f.conns}, fresh: f, since: time.Now()}
