@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/ops"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -88,6 +90,34 @@ func TestDeadLettersArePaged(t *testing.T) {
 		}
 	}
 	assert.Len(t, seen, number)
+}
+
+// arriving is an inbox with a dead letter that arrives after an order.
+type arriving struct {
+	*webhook.MemoryInbox
+	arrive func()
+}
+
+func (a *arriving) Counts(ctx context.Context) (webhook.InboxCounts, error) {
+	a.arrive()
+	return a.MemoryInbox.Counts(ctx)
+}
+
+// TestOrderLeavesWhatNobodyHasSeen holds that an order for all leaves a dead letter that arrives
+// after the order.
+func TestOrderLeavesWhatNobodyHasSeen(t *testing.T) {
+	t.Parallel()
+	var b *backend
+	inbox := &arriving{arrive: func() { b.setAside(nil, event("a", 2)) }}
+	b = open(t, func(o *ops.Options) {
+		inbox.MemoryInbox = o.Inboxes["web hooks"].(*webhook.MemoryInbox)
+		o.Inboxes["web hooks"] = inbox
+	})
+	b.setAside(nil, event("a", 1))
+	status, text := b.post(inboxPath+"/drop", map[string]any{"all": true, "event": "a", "why": "a test event"})
+	require.Equal(t, http.StatusOK, status, text)
+	require.JSONEq(t, `{"done":1}`, text)
+	assert.Len(t, b.letters(""), 1)
 }
 
 // TestDeadLettersOfATime holds that a person finds the dead letters of an outage, on the page too,
