@@ -3,8 +3,6 @@ package lendingpostgres
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -203,10 +201,8 @@ func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64)
 func (w *txWork) removal(ctx context.Context, conn *pgx.Conn, id, claim int64) string {
 	statement := w.sql("WITH gone AS (DELETE FROM {inbox} WHERE id = $1 AND claim = $2 RETURNING 1) SELECT 1 / pg_catalog.count(*) FROM gone")
 	if !w.unprepared.Load() && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		sum := sha256.Sum256([]byte(statement))
-		name := "lending_" + hex.EncodeToString(sum[:16])
-		if _, err := conn.Prepare(ctx, name, statement); err == nil {
-			return fmt.Sprintf("EXECUTE %s (%d, %d)", name, id, claim)
+		if prepared, err := conn.Prepare(ctx, statement, statement); err == nil {
+			return fmt.Sprintf("EXECUTE %s (%d, %d)", prepared.Name, id, claim)
 		}
 	}
 	return strings.NewReplacer("$1", strconv.FormatInt(id, 10), "$2", strconv.FormatInt(claim, 10)).Replace(statement)

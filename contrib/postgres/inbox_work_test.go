@@ -436,7 +436,7 @@ func TestWorkTxPreparesTheRemoval(t *testing.T) {
 			c.MaxConns = 3
 			c.AfterRelease = func(conn *pgx.Conn) bool {
 				_, err := conn.Exec(context.WithoutCancel(t.Context()), `DO $$ DECLARE statement text; BEGIN
-					FOR statement IN SELECT name FROM pg_prepared_statements WHERE name LIKE 'lending_%' LOOP
+					FOR statement IN SELECT name FROM pg_prepared_statements WHERE name LIKE 'stmt\_%' LOOP
 						EXECUTE 'DEALLOCATE ' || statement;
 					END LOOP; END $$`)
 				return err == nil
