@@ -165,6 +165,8 @@ func (s *faultServer) meet() {
 	<-s.barrier
 }
 
+var fill = strings.Repeat("x", 300<<10)
+
 // fail does what the fault says, and reports whether the connection goes on.
 func (s *faultServer) fail(conn net.Conn) bool {
 	text := s.fault.Raw
@@ -174,7 +176,7 @@ func (s *faultServer) fail(conn net.Conn) bool {
 	text = strings.NewReplacer(
 		"{{foreign}}", s.foreign,
 		"{{soon}}", time.Now().Add(2*time.Second).UTC().Format(http.TimeFormat),
-		"{{fill}}", strings.Repeat("x", 300<<10),
+		"{{fill}}", fill,
 	).Replace(text)
 	_, _ = io.WriteString(conn, text)
 	switch s.fault.Then {

@@ -429,6 +429,7 @@ func (s *stranger) Close() int {
 // route: the end of the context alone stops most requests on a reused connection, but
 // not all.
 func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
+	t.Parallel()
 	var arrivals atomic.Int32
 	twice := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := http.DefaultTransport.RoundTrip(r)

@@ -53,6 +53,7 @@ func TestDoAnswersWithoutContent(t *testing.T) {
 
 // TestDoRepeatsOnlyWhatIsARead holds that the effect decides, and not the HTTP method.
 func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		effect lending.Effect
 		want   int

@@ -235,6 +235,7 @@ func TestOutcomesAgainstTheService(t *testing.T) {
 
 // A read comes back after a transient failure.
 func TestReadIsRepeated(t *testing.T) {
+	t.Parallel()
 	service, client := fake.Start(t)
 	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)

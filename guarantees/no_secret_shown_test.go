@@ -392,8 +392,9 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 	var workers sync.WaitGroup
 	for range 96 {
 		workers.Go(func() {
+			var shown bytes.Buffer
 			for c := range queue {
-				var shown bytes.Buffer
+				shown.Reset()
 				err := c.run(t, &shown, &begins)
 				show(&shown, chain(err)...)
 				if failed, ok := errors.AsType[*lending.Error](err); ok {
@@ -487,6 +488,7 @@ func (e *talkative) Temporary() bool { return true }
 // TestNoValueIsShownByAForeignTransport does the same with transports whose errors
 // quote the request.
 func TestNoValueIsShownByAForeignTransport(t *testing.T) {
+	t.Parallel()
 	transports := map[string]wire.RoundTripper{
 		"net.Error": func(r *http.Request) (*http.Response, error) { return nil, &talkative{r} },
 		"url.Error": func(r *http.Request) (*http.Response, error) {

@@ -115,6 +115,7 @@ func (o *callLog) begin(ctx context.Context, c lending.Call) (context.Context, f
 // TestCallObserversSeeEachCall holds what an observer of calls is told of each end that
 // a call can have.
 func TestCallObserversSeeEachCall(t *testing.T) {
+	t.Parallel()
 	const status, process = "/api/Application/application-status/{applicationId}",
 		"/api/Application/process-application/{applicationId}"
 	var answers []http.HandlerFunc

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -36,8 +35,8 @@ const (
 // rejected or not sent did not run. No mutation ran twice.
 func TestRandomJourneys(t *testing.T) {
 	fake.NeedsControl(t)
+	t.Parallel()
 	count, first := seeds.FromEnvironment(t, journeysVariable, fewJourneys), seeds.FromEnvironment(t, seeds.Variable, 1)
-	before := runtime.NumGoroutine()
 	var all tally
 	var wires sync.WaitGroup
 	atOnce := make(chan struct{}, 32) // over sockets a read waits in real time before it is repeated
@@ -67,9 +66,6 @@ func TestRandomJourneys(t *testing.T) {
 		assert.Positive(t, all.checked, "no unknown outcome was told by a read")
 		assert.Positive(t, all.withdrawn, "no journey came as far as a withdrawal")
 	}
-	// one is Eventually's
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, 10*time.Millisecond,
-		"goroutines are left: %d before, %d now", before, runtime.NumGoroutine())
 }
 
 // tally counts over all journeys.

@@ -48,6 +48,7 @@ func (y *tally) all() (n int) {
 // mutations were in doubt, and how many of those needed a person.
 func TestFewDoubtsNeedAPerson(t *testing.T) {
 	fake.NeedsControl(t)
+	t.Parallel()
 	few := 300
 	if race.Enabled || testing.Short() {
 		few = 30

@@ -31,6 +31,7 @@ func (c lateTimer) Deadline() (time.Time, bool) { return c.deadline, true }
 // durable, until its deadline is over, and run on before the timer of its context does: another
 // process may have sent the mutation meanwhile.
 func TestStoppedProcessSendsNothingAfterItsDeadline(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, where string
 		foreign     bool

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -26,7 +27,7 @@ const processRole = "SANDBOX_PROCESS"
 func TestMain(m *testing.M) {
 	role := os.Getenv(processRole)
 	if role == "" {
-		os.Exit(m.Run())
+		leak.Main(m)
 	}
 	if err := play(role, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

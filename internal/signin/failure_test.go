@@ -90,6 +90,7 @@ func TestNoPersonIsNeeded(t *testing.T) {
 
 // A pause grows with each failure in a row, up to its limit.
 func TestPausesGrow(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		fault lendingtest.Fault

@@ -50,6 +50,7 @@ func TestFileStoreIsLocked(t *testing.T) {
 
 // Two stores of one file are to each other like two processes.
 func TestFileStoreOfTwoProcesses(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
 	stores := []lending.TokenStore{fileStore(t, path), fileStore(t, path)}
 	for round := range 50 {

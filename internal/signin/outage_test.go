@@ -35,6 +35,7 @@ func TestStoreIsAskedLessAndLess(t *testing.T) {
 
 // While the store hangs each session refreshes by itself, however shortly a token lives.
 func TestStoreHangs(t *testing.T) {
+	t.Parallel()
 	lives := []time.Duration{
 		20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
 		time.Hour,

@@ -48,6 +48,7 @@ const (
 // cannot show. All processes have one clock.
 func TestSessionsSimulation(t *testing.T) {
 	fake.NeedsControl(t)
+	t.Parallel()
 	few := fewSimulations
 	if race.Enabled || testing.Short() {
 		few /= 5

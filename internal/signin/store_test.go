@@ -31,6 +31,7 @@ func TestMemoryTokenStoreKeepsItsContract(t *testing.T) {
 }
 
 func TestFileTokenStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
 	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 		path := filepath.Join(t.TempDir(), "token")
 		return func() lending.TokenStore {

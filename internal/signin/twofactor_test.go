@@ -46,6 +46,7 @@ func TestWrongCodesAreAskedAgain(t *testing.T) {
 
 // Once a code was sent, whatever ends the sign-in must not lead to a code a minute.
 func TestCodesInAnHour(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		ask  func(context.Context, lending.Challenge) (string, error)

@@ -2,6 +2,7 @@
 // of this library and of contrib pass the same suites:
 //
 //	func TestFileTokenStoreKeepsItsContract(t *testing.T) {
+//		t.Parallel()
 //		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 //			path := filepath.Join(t.TempDir(), "token")
 //			return func() lending.TokenStore {

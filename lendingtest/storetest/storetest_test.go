@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/lendingapi/lending-go/internal/test/leak"
 )
 
 // recorder records the failures of a rule.
@@ -84,5 +86,5 @@ func pause() { wait(time.Millisecond) }
 // The flawed stores of these tests sort all their entries for every page.
 func TestMain(m *testing.M) {
 	many = 400
-	m.Run()
+	leak.Main(m)
 }

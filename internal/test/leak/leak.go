@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ func Main(m *testing.M) {
 	if runtime.GOMAXPROCS(0) < waiting {
 		_ = flag.Set("test.parallel", strconv.Itoa(waiting))
 	}
+	debug.SetGCPercent(400) // else collecting garbage takes a third of the processor time
+	debug.SetMemoryLimit(512 << 20)
 	before := runtime.NumGoroutine()
 	code := m.Run()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
