@@ -185,8 +185,11 @@ func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64)
 		})
 	results := conn.SendBatch(ctx, &batch)
 	err := results.Close()
-	if err == nil && !removed {
+	switch {
+	case err == nil && !removed:
 		err = errClaimLost
+	case stateOf(err) == unknownStatement: // a pooler has changed the session; pgx prepares the statement again
+		err = errAgain
 	}
 	if err != nil {
 		_ = results.Tx().Rollback(ctx)
@@ -194,6 +197,8 @@ func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64)
 	}
 	return results.Tx(), nil
 }
+
+const unknownStatement = "26000" // SQLSTATE
 
 // clean restores the settings of a new session before a connection returns to the pool. A COMMIT
 // has reset them already. The pool closes a connection with an open transaction.

@@ -447,6 +447,27 @@ func TestWorkTxTakesTwoRoundTrips(t *testing.T) {
 	require.Len(t, of, 2, "%q", of)
 }
 
+// If the server has forgotten the prepared removal, for example behind a pooler, the event is
+// handled within the same try.
+func TestWorkTxPreparesAgain(t *testing.T) {
+	w := newTxTest(t, withEffects(t, database(t)))
+	w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) {
+		c.MaxConns = 3
+		c.AfterRelease = func(conn *pgx.Conn) bool {
+			_, err := conn.Exec(context.WithoutCancel(t.Context()), `DO $$ DECLARE removal text; BEGIN
+				FOR removal IN SELECT name FROM pg_prepared_statements WHERE statement LIKE 'DELETE%' LOOP
+					EXECUTE 'DEALLOCATE ' || removal;
+				END LOOP; END $$`)
+			return err == nil
+		}
+	}), nil)
+	for i := range 4 { // one more than connections
+		require.NoError(t, w.inbox.Put(t.Context(), event(lending.EventName(fmt.Sprint(i)))))
+		require.Equal(t, []error{nil},
+			w.work(t, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }))
+	}
+}
+
 // A function that finishes in time is committed, even if its context ends afterwards.
 func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
