@@ -51,8 +51,9 @@ type InboxOptions struct {
 // If a process dies, its events are due again at the end of Lease, by the clock of the database.
 // If that clock is set back, waiting events wait longer by the same time. All waiting workers of
 // a process take their events with a single statement, with FOR UPDATE SKIP LOCKED, and ask once
-// in Poll. The inbox depends on no session, so a pooler may give each transaction another
-// session.
+// in Poll. During a backlog, an event that is due again, or was put by PutTx with a late commit,
+// waits up to Poll while later events are taken. The inbox depends on no session, so a pooler may
+// give each transaction another session.
 //
 // The pool needs a connection for each worker of WorkTx and two more: see MaxConns. The role
 // needs SELECT, INSERT, UPDATE and DELETE on both tables.

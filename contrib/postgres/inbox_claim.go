@@ -19,7 +19,7 @@ type taken struct {
 	id, claim       int64
 	failed, unended int
 	body            []byte
-	until           time.Time
+	until, due      time.Time
 }
 
 // claimed returns the claim for a worker. If [webhook.Parse] rejects the row, the event of the
@@ -56,17 +56,17 @@ WITH moment AS MATERIALIZED (
 ), head AS MATERIALIZED (
 	SELECT id, due, unended FROM (
 		SELECT id, due, unended + (claim IS NOT NULL)::integer AS unended FROM {inbox}
-		WHERE name = $1::text AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
+		WHERE name = $1::text AND due >= (SELECT $7::timestamptz) AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
 		ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED) AS head LIMIT (SELECT $6::bigint)
 ), ordered AS (
-	SELECT id, unended, pg_catalog.row_number() OVER line AS number, pg_catalog.bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
+	SELECT id, due, unended, pg_catalog.row_number() OVER line AS number, pg_catalog.bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
 ), taken AS (
 	UPDATE {inbox} AS event SET claim = $2::bigint, until = pg_catalog.clock_timestamp() + $3::interval, unended = ordered.unended,
 		due = CASE WHEN ordered.unended >= 2 THEN (SELECT now FROM moment) ELSE event.due END
 	FROM ordered WHERE event.id = ordered.id AND (NOT stopped OR number = 1 AND $4::boolean)
 	RETURNING event.id, event.failed, event.unended, event.body
 )
-SELECT coalesce(taken.id, 0), coalesce(taken.failed, 0), coalesce(taken.unended, 0), taken.body, $2::bigint, (extract(epoch FROM $3::interval) * 1000000)::bigint FROM ordered LEFT JOIN taken USING (id) ORDER BY number`
+SELECT coalesce(taken.id, 0), coalesce(taken.failed, 0), coalesce(taken.unended, 0), taken.body, $2::bigint, (extract(epoch FROM $3::interval) * 1000000)::bigint, ordered.due FROM ordered LEFT JOIN taken USING (id) ORDER BY number`
 
 // source is the inbox for its claimer.
 type source struct {
@@ -75,6 +75,8 @@ type source struct {
 	lost   []int64   // claims that may or may not be committed
 	forget time.Time // when to delete keys next
 	last   []byte    // the last key of the walk that deletes keys; nil at its beginning
+	from   time.Time // due time of the last event of a backlog; zero without a backlog
+	began  time.Time // last request from the first event on
 }
 
 // Claim implements [claimer.Source]. Claims with a lost response come first.
@@ -88,7 +90,8 @@ func (s *source) Claim(
 		}
 		return claimer.Outlook{More: true}, err
 	}
-	rows, err := s.take(ctx, ask)
+	from := s.start()
+	rows, err := s.take(ctx, ask, from)
 	claimed := 0
 	for _, r := range rows {
 		if r.id != 0 {
@@ -99,7 +102,7 @@ func (s *source) Claim(
 	if err == nil && s.isTime() {
 		err = s.forgetKeys(ctx)
 	}
-	seen.Suspect, seen.More = len(rows) > claimed, len(rows) == ask.N
+	seen.Suspect, seen.More = len(rows) > claimed, len(rows) == ask.N || !from.IsZero()
 	if err == nil && !seen.Suspect && !seen.More {
 		seen.Next, err = s.outlook(ctx, began)
 	}
@@ -125,17 +128,43 @@ func (s *source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 }
 
 // take claims events. A row without an id stands for an event that must wait.
-func (s *source) take(ctx context.Context, ask claimer.Ask) (rows []taken, err error) {
+func (s *source) take(ctx context.Context, ask claimer.Ask, from time.Time) (rows []taken, err error) {
 	statement := s.sql(fmt.Sprintf(takeEvents, claimer.MaxBatch))
 	err = s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		number := rand.Int64()
-		rows, err = s.collect(ctx, conn, statement, s.name, number, s.options.Lease, ask.Alone, ask.Relaxed, ask.N)
+		rows, err = s.collect(ctx, conn, statement, s.name, number, s.options.Lease, ask.Alone, ask.Relaxed, ask.N, from)
 		if err != nil {
 			s.lose(number)
 		}
 		return err
 	})
+	s.follow(rows, ask)
 	return rows, err
+}
+
+// start returns the due time at which a request begins. During a backlog, a request continues
+// behind the last claimed event, because until a vacuum the index still holds the events handled
+// before. Once in Poll, a request begins at the first event: events given back are earlier.
+func (s *source) start() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.began) >= s.options.Poll {
+		s.from, s.began = time.Time{}, now
+	}
+	return s.from
+}
+
+// follow notes where the next request continues. The backlog ends if there are fewer events than
+// the request asked for.
+func (s *source) follow(rows []taken, ask claimer.Ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.from = time.Time{}
+	for _, r := range rows {
+		if r.id != 0 && len(rows) == ask.N {
+			s.from = r.due
+		}
+	}
 }
 
 // recall gives out the events of claims with a lost response. If a statement has not ended yet,
@@ -144,7 +173,7 @@ func (s *source) recall(ctx context.Context, lost []int64, give func(claimer.Cla
 	var rows []taken
 	err := s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		rows, err = s.collect(ctx, conn, s.sql(`
-SELECT id, failed, unended, body, claim, (extract(epoch FROM until - pg_catalog.clock_timestamp()) * 1000000)::bigint FROM {inbox}
+SELECT id, failed, unended, body, claim, (extract(epoch FROM until - pg_catalog.clock_timestamp()) * 1000000)::bigint, due FROM {inbox}
 WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until > (SELECT pg_catalog.clock_timestamp())
 	AND claim = ANY ($2::bigint[])`), s.name, lost)
 		return err
@@ -194,7 +223,7 @@ func (s *source) collect(ctx context.Context, conn *pgxpool.Conn, statement stri
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r taken, err error) {
 		var left int64
-		err = row.Scan(&r.id, &r.failed, &r.unended, &r.body, &r.claim, &left)
+		err = row.Scan(&r.id, &r.failed, &r.unended, &r.body, &r.claim, &left, &r.due)
 		r.until = start.Add(time.Duration(left)*time.Microsecond - s.options.Lease/10)
 		return r, err
 	})

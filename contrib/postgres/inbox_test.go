@@ -493,6 +493,38 @@ func TestTakePassesALockedRow(t *testing.T) {
 	}))
 }
 
+// During a backlog, a request continues behind the last and passes an event that is due again. At the
+// end of the backlog, and once in Poll, a request begins at the first event.
+func TestTakeContinuesABacklog(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		poll  time.Duration
+		order []lending.EventName
+	}{
+		{"within Poll", time.Hour, []lending.EventName{"c", "again"}},
+		{"after Poll", time.Nanosecond, []lending.EventName{"again", "c"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := migrated(t)
+			inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Poll: tt.poll})
+			for _, name := range []lending.EventName{"again", "a", "b", "c"} {
+				require.NoError(t, inbox.Put(t.Context(), event(name)))
+			}
+			due := func(change string) {
+				_, err := pool.Exec(t.Context(), "UPDATE lending_inbox SET due = due "+change+" WHERE id = 1")
+				require.NoError(t, err)
+			}
+			due("+ interval '1 hour'")
+			takeEvent(t, inbox, "a") // alone: nothing is running
+			takeEvent(t, inbox, "b")
+			due("- interval '2 hours'")
+			for _, name := range tt.order {
+				takeEvent(t, inbox, name)
+			}
+		})
+	}
+}
+
 // Events for which this process has no free worker are left to other processes.
 func TestTakeClaimsWhatWorkersCanHandle(t *testing.T) {
 	pool := migrated(t)

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/webhook"
@@ -85,8 +84,6 @@ type txWork struct {
 	handle    TxFunc
 	reset     string // statements that restore the settings of a new session
 	connected func(ctx context.Context, conn *pgx.Conn) error
-
-	unprepared atomic.Bool // sessions cannot prepare the removal
 
 	mu    sync.Mutex
 	taken map[*webhook.Event]*txEntry
@@ -172,63 +169,36 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	return err
 }
 
-// begin begins a transaction and removes the event, in a single message. The removal proves that
+// begin begins a transaction and removes the event, in a single round trip. The removal proves that
 // the claim still holds, and locks the row until the end of the transaction, even if the function
-// ends the transaction early. Without the claim, the statement divides by zero.
+// ends the transaction early.
 func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64) (pgx.Tx, error) {
 	o := w.options.Tx
-	o.BeginQuery = beginOf(o) + "; " + w.removal(ctx, conn.Conn(), id, claim)
 	o.CommitQuery = cmp.Or(o.CommitQuery, "commit") + "; " + w.reset
-	tx, err := conn.BeginTx(ctx, o)
-	if err == nil {
-		return tx, nil
-	}
-	switch stateOf(err) {
-	case divisionByZero:
+	removed := false
+	var batch pgx.Batch
+	batch.BeginTx(o)
+	batch.Queue(w.sql("DELETE FROM {inbox} WHERE id = $1::bigint AND claim = $2::bigint"), id, claim).
+		Exec(func(tag pgconn.CommandTag) error {
+			removed = tag.RowsAffected() > 0
+			return nil
+		})
+	results := conn.SendBatch(ctx, &batch)
+	err := results.Close()
+	if err == nil && !removed {
 		err = errClaimLost
-	case unknownStatement: // a pooler has changed the session, or the name of the statement
-		w.unprepared.Store(true)
-		err = errAgain
 	}
-	if conn.Conn().PgConn().TxStatus() == 'E' {
-		_, _ = conn.Exec(ctx, "rollback")
+	if err != nil {
+		_ = results.Tx().Rollback(ctx)
+		return nil, err
 	}
-	return nil, err
-}
-
-// removal returns the statement that removes an event. A session prepares the statement once,
-// because the server would need longer to plan than to execute it.
-func (w *txWork) removal(ctx context.Context, conn *pgx.Conn, id, claim int64) string {
-	statement := w.sql("WITH gone AS (DELETE FROM {inbox} WHERE id = $1 AND claim = $2 RETURNING 1) SELECT 1 / pg_catalog.count(*) FROM gone")
-	if !w.unprepared.Load() && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		if prepared, err := conn.Prepare(ctx, statement, statement); err == nil {
-			return fmt.Sprintf("EXECUTE %s (%d, %d)", prepared.Name, id, claim)
-		}
-	}
-	return strings.NewReplacer("$1", strconv.FormatInt(id, 10), "$2", strconv.FormatInt(claim, 10)).Replace(statement)
-}
-
-const (
-	divisionByZero   = "22012" // SQLSTATE
-	unknownStatement = "26000"
-)
-
-// beginOf returns the statement that begins a transaction.
-func beginOf(o pgx.TxOptions) string {
-	if o.BeginQuery != "" {
-		return o.BeginQuery
-	}
-	text := "begin"
-	if o.IsoLevel != "" {
-		text += " isolation level " + string(o.IsoLevel)
-	}
-	return strings.TrimRight(text+" "+string(o.AccessMode)+" "+string(o.DeferrableMode), " ")
+	return results.Tx(), nil
 }
 
 // clean restores the settings of a new session before a connection returns to the pool. A COMMIT
 // has reset them already. The pool closes a connection with an open transaction.
 func (w *txWork) clean(ctx context.Context, conn *pgx.Conn, reset bool) {
-	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' {
+	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' || reset && w.connected == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -261,9 +261,23 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 	return reports
 }
 
-// A worker does not handle an event that another worker has taken in between.
+// A worker does not handle an event that another worker has taken in between, in any
+// mode of pgx.
 func TestWorkTxWithoutItsClaim(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) { withoutItsClaim(t, mode) })
+	}
+}
+
+func withoutItsClaim(t *testing.T, mode pgx.QueryExecMode) {
+	t.Helper()
 	w := newTxTest(t, withEffects(t, database(t)))
+	w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) {
+		c.ConnConfig.DefaultQueryExecMode = mode
+	}), nil)
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -406,6 +420,19 @@ func (s *texts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (*texts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// TraceBatchStart keeps the statements of a batch as a single text.
+func (s *texts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	var all []string
+	for _, query := range data.Batch.QueuedQueries {
+		all = append(all, query.SQL)
+	}
+	return s.TraceQueryStart(ctx, nil, pgx.TraceQueryStartData{SQL: strings.Join(all, "; ")})
+}
+
+func (*texts) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*texts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
 // Beside the statements of the function, a transaction takes two round trips.
 func TestWorkTxTakesTwoRoundTrips(t *testing.T) {
 	w, seen := newTxTest(t, withEffects(t, database(t))), new(texts)
@@ -418,51 +445,6 @@ func TestWorkTxTakesTwoRoundTrips(t *testing.T) {
 		return !regexp.MustCompile(`^(begin|commit|RESET|DELETE FROM "lending_inbox" )`).MatchString(text)
 	})
 	require.Len(t, of, 2, "%q", of)
-}
-
-// A session plans the removal of an event once. If the server has forgotten the statement, for
-// example behind a pooler, the event is handled within the same try.
-func TestWorkTxPreparesTheRemoval(t *testing.T) {
-	for _, tt := range []struct {
-		name            string
-		change          func(c *pgxpool.Config)
-		prepared, plain bool // some removals
-	}{
-		{"by default", func(*pgxpool.Config) {}, true, false},
-		{"without prepared statements", func(c *pgxpool.Config) {
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		}, false, true},
-		{"the server has forgotten the statement", func(c *pgxpool.Config) {
-			c.MaxConns = 3
-			c.AfterRelease = func(conn *pgx.Conn) bool {
-				_, err := conn.Exec(context.WithoutCancel(t.Context()), `DO $$ DECLARE statement text; BEGIN
-					FOR statement IN SELECT name FROM pg_prepared_statements WHERE name LIKE 'stmt\_%' LOOP
-						EXECUTE 'DEALLOCATE ' || statement;
-					END LOOP; END $$`)
-				return err == nil
-			}
-		}, true, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w, seen := newTxTest(t, withEffects(t, database(t))), new(texts)
-			w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) {
-				c.ConnConfig.Tracer = seen
-				tt.change(c)
-			}), nil)
-			for i := range 4 { // one more than connections
-				require.NoError(t, w.inbox.Put(t.Context(), event(lending.EventName(fmt.Sprint(i)))))
-				require.Equal(t, []error{nil},
-					w.work(t, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }))
-			}
-			seen.mu.Lock()
-			defer seen.mu.Unlock()
-			some := func(begin string) bool {
-				return slices.ContainsFunc(seen.all, func(text string) bool { return strings.HasPrefix(text, begin) })
-			}
-			require.Equal(t, tt.prepared, some("begin; EXECUTE"))
-			require.Equal(t, tt.plain, some("begin; WITH"))
-		})
-	}
 }
 
 // A function that finishes in time is committed, even if its context ends afterwards.

@@ -243,7 +243,7 @@ func (c *Claimer[E]) plan() (ask Ask, wait time.Duration) {
 	switch free := len(c.waiting) - c.requests.events; {
 	case c.running.alone || c.running.wanted:
 		return Ask{}, min(poll, ends.Sub(now)+time.Millisecond)
-	case c.requests.alone || free < 1<<c.requests.n: // the more requests are in progress, the larger the next
+	case c.requests.alone || free < 1<<(2*c.requests.n): // the more requests are in progress, the larger the next
 		return Ask{}, poll
 	case !c.more && c.options.Blocks && c.requests.n > 0:
 		return Ask{}, poll

@@ -166,6 +166,25 @@ func TestWorkersShareRequests(t *testing.T) {
 	})
 }
 
+// A request costs about as much for four events as for one, so few workers wait for its end.
+func TestWorkersWaitForARequest(t *testing.T) {
+	s := &store{due: events(6), takes: time.Millisecond}
+	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		take(t, c) // the first request is for an event alone
+		var taking sync.WaitGroup
+		for range 5 {
+			taking.Go(func() { take(t, c) })
+			synctest.Wait()
+		}
+		taking.Wait()
+		var asked []int
+		for _, ask := range s.requests() {
+			asked = append(asked, ask.N)
+		}
+		require.Equal(t, []int{1, 1, 4}, asked)
+	})
+}
+
 func TestAProcessThatWaitsAsksOnceInPoll(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
