@@ -136,7 +136,7 @@ restate-peer: ## See orders through with workers of Restate's server that are ki
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
 
-tools-test: ## Run the tests of the tools that are this project's own
+tools-test: ## Run the tests of the tools that are this project's own, and look for locks that fmt can reach from exported types
 	go -C tools test ./...
 
 ##@ Upkeep

@@ -292,7 +292,7 @@ func ExampleWithObserver() {
 	defer service.Close()
 	loan := service.AddLoan(lendingtest.Loan{})
 	service.Fail("GET /api/Loan/is-loan-closed/{loanId}",
-		lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 2})
+		lendingtest.Fault{Status: http.StatusServiceUnavailable})
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
@@ -308,8 +308,7 @@ func ExampleWithObserver() {
 	fmt.Println(closed, err)
 	// Output:
 	// read /api/Loan/is-loan-closed/{loanId} attempt 1 status 503
-	// read /api/Loan/is-loan-closed/{loanId} attempt 2 status 503
-	// read /api/Loan/is-loan-closed/{loanId} attempt 3 status 200
+	// read /api/Loan/is-loan-closed/{loanId} attempt 2 status 200
 	// false <nil>
 }
 

@@ -19,7 +19,8 @@ import (
 
 func TestMemoryDeduperKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.Deduper(t, func(_ *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
+	storetest.Deduper(t, func(t *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
+		t.Parallel()
 		deduper := webhook.NewMemoryDeduper(opts)
 		return func() webhook.Deduper { return deduper }
 	})

@@ -273,7 +273,7 @@ func TestReceiverReadTimeoutBehindMiddleware(t *testing.T) {
 		{"with Unwrap", func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{w} }, 0},
 		{"without Unwrap", func(w http.ResponseWriter) http.ResponseWriter {
 			return struct{ http.ResponseWriter }{w}
-		}, 2 * time.Second},
+		}, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,8 @@ import (
 
 func TestMemoryInboxKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.Inbox(t, func(*testing.T, time.Duration) func() webhook.Inbox {
+	storetest.Inbox(t, func(t *testing.T, _ time.Duration) func() webhook.Inbox {
+		t.Parallel()
 		inbox := webhook.NewMemoryInbox()
 		return func() webhook.Inbox { return inbox }
 	})

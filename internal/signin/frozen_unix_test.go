@@ -33,7 +33,7 @@ func TestFrozenProcess(t *testing.T) {
 	}
 	fake.NeedsControl(t)
 	t.Parallel()
-	const life = 3 * time.Second
+	const life = 2 * time.Second
 	service := lendingtest.NewServer(lendingtest.WithTokenLifetime(life))
 	defer service.Close()
 	child := exec.Command(os.Args[0], "-test.run=^TestFrozenProcess$")

@@ -27,6 +27,7 @@ func (c lateTimer) Deadline() (time.Time, bool) { return c.at, true }
 // TestNothingIsWrittenAfterTheDeadline holds that the first byte of a request is held back too,
 // also where the handshake of TLS has used the connection before it.
 func TestNothingIsWrittenAfterTheDeadline(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		late bool

@@ -363,7 +363,9 @@ func TestConnectionThatEndsBeforeTheFirstByte(t *testing.T) {
 // TestPreparedConnectionHasADeadline holds that the connection of another time writes nothing
 // after the deadline of its request.
 func TestPreparedConnectionHasADeadline(t *testing.T) {
+	t.Parallel()
 	schemes(t, func(t *testing.T, secure bool) {
+		t.Parallel()
 		for _, kind := range []string{"prepared", "spare"} {
 			s := serve(t, secure)
 			fresh := s.fresh(t, 256, true)
