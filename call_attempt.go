@@ -92,7 +92,8 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		hr = guard(hr)
 	}
 	through := x.client.settings().http.Transport
-	if fresh := x.client.settings().fresh; fresh != nil && (x.request.effect == Mutation || x.isCheck()) {
+	fresh := x.client.settings().fresh
+	if fresh != nil && (x.request.effect == Mutation || x.isCheck() || fresh.SpeaksHTTP2()) {
 		through = fresh
 	}
 	resp, err := through.RoundTrip(hr)

@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -284,7 +283,7 @@ func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte
 	}
 	if body != nil {
 		hr.Header["Content-Type"] = mediaJSON
-		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		hr.Body, hr.ContentLength = transport.NewBody(body), int64(len(body))
 	}
 	if u, ok := r.body.(streamed); ok {
 		hr.Header["Content-Type"] = mediaJSON

@@ -36,17 +36,17 @@ type Client struct {
 type config struct {
 	settings
 
-	session  *Session
-	store    TokenStore
-	maxConns int // of each kind; 0 without WithMaxConns
-	spares   bool
+	session     *Session
+	store       TokenStore
+	maxConns    int // of each kind; 0 without WithMaxConns
+	connections transport.Options
 }
 
 // Option changes how [New] makes a client.
 type Option func(*config) error
 
 // WithHTTPClient sends through a copy of hc. Without it the client has a transport with time
-// limits for each stage, HTTP/1.1, and the connections that [New] describes.
+// limits for each stage, and the connections that [New] describes.
 //
 // The client refuses redirects and keeps no cookies, with any hc. It relies on hc's Transport
 // for the rest:
@@ -54,7 +54,6 @@ type Option func(*config) error
 //   - If the Transport keeps connections, mutations share them. A connection that closes in
 //     the meantime leaves the outcome unknown, and over HTTP/1.1 net/http can take data from an
 //     earlier response for the response to a mutation. Set DisableKeepAlives to prevent both.
-//     For many mutations in a row set Protocols to HTTP/2 alone, which prevents the second.
 //   - If the process freezes, for example in a stopped container, the Transport can write a
 //     request after the deadline of the call. The client's own transport writes nothing then.
 //   - The Transport must not repeat requests. The client stops a repeated mutation before the
@@ -90,10 +89,11 @@ func WithMaxConns(n int) Option {
 	}
 }
 
-// WithSpareConnections opens connections ahead: during a mutation or a check, a spare connection
-// for the next, which then takes one round trip over TLS instead of three. The client keeps a
-// spare connection for 2 seconds, and at most 16 of them while mutations follow each other
-// faster than connections open. Nothing is sent on a spare connection before its request.
+// WithSpareConnections opens connections ahead, if the service does not speak HTTP/2: during a
+// mutation or a check, a spare connection for the next, which then takes one round trip over TLS
+// instead of three. The client keeps a spare connection for 2 seconds, and at most 16 of them
+// while mutations follow each other faster than connections open. Nothing is sent on a spare
+// connection before its request.
 //
 // The client replaces a spare connection that the service has closed, up to the first byte of the
 // request. If the service closes silent connections within 2 seconds, it may close one just as a
@@ -101,7 +101,21 @@ func WithMaxConns(n int) Option {
 // and with idempotency keys. There are none through a proxy, with [WithHTTPClient] or on Windows.
 func WithSpareConnections() Option {
 	return func(c *config) error {
-		c.spares = true
+		c.connections.Spares = true
+		return nil
+	}
+}
+
+// WithoutHTTP2 has each mutation, and each read that checks a mutation, open a connection of its
+// own, which takes three round trips over TLS instead of one.
+//
+// Use it if the service, or a proxy before it, closes connections with HTTP/2 without notice: if
+// it closes one just as a mutation arrives, the outcome of the mutation is unknown. The notice of
+// HTTP/2, GOAWAY, names the last request: later mutations end with [OutcomeNotSent], and the
+// caller can repeat them.
+func WithoutHTTP2() Option {
+	return func(c *config) error {
+		c.connections.HTTP2 = false
 		return nil
 	}
 }
@@ -193,14 +207,22 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 // Without [WithCredentials] or [WithTokenSource] the client can call only anonymous routes. The
 // error is an [*ArgumentError].
 //
-// Each mutation, and each read that checks a mutation, opens a connection of its own. Other
-// reads keep connections for a few seconds. For rows of mutations see [WithSpareConnections].
+// If the service speaks HTTP/2, calls share a connection from the first mutation on. No call can
+// take the response to another, because a response belongs to its stream. Documents have
+// connections of their own. See [WithoutHTTP2].
+//
+// Over HTTP/1.1, through a proxy and on Windows, each mutation opens a connection of its own, and
+// so does each read that checks a mutation. Other reads share connections. See
+// [WithSpareConnections].
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
 		return nil, err
 	}
-	c := &config{settings: settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}}}
+	c := &config{
+		settings:    settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}},
+		connections: transport.Options{HTTP2: true},
+	}
 	for _, opt := range opts {
 		if opt == nil {
 			continue
@@ -247,7 +269,7 @@ func (c *config) setTransport() error {
 	case !c.foreign:
 		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
 		pooled.OnProxyConnectResponse = refusalOfProxy
-		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, &c.base, c.spares)
+		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, &c.base, c.connections)
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}

@@ -65,8 +65,8 @@
 //
 // The client never retries a mutation. Neither does net/http, which normally resends a GET when
 // its connection breaks: five routes are GETs that change state, and [ApplicationsService.Offer]
-// with Force counts as a sixth. Each mutation uses a connection of its own, so no late response
-// to another call can be taken for its response.
+// with Force counts as a sixth. Each mutation uses a stream of HTTP/2 or a connection of its own,
+// so no late response to another call can be taken for its response.
 //
 // A call whose context has no deadline gets two minutes.
 //

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -252,38 +251,6 @@ func ExampleClient_Do() {
 	}
 	fmt.Printf("%s\n", record.Raw())
 	// Output: true
-}
-
-// All calls share a connection of HTTP/2: a mutation takes one round trip instead of three.
-func ExampleWithHTTPClient_http2() {
-	service := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(r.Proto, r.Method)
-		_, _ = io.WriteString(w, "true")
-	}))
-	service.EnableHTTP2 = true
-	service.StartTLS()
-	defer service.Close()
-
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Protocols = new(http.Protocols)
-	transport.Protocols.SetHTTP2(true) // and no HTTP/1.1, which could take a left-over response
-	transport.IdleConnTimeout = 2 * time.Second
-	transport.TLSClientConfig = service.Client().Transport.(*http.Transport).TLSClientConfig // only in tests
-	client, err := lending.New(service.URL, lending.WithHTTPClient(&http.Client{Transport: transport}),
-		lending.WithTokenSource(lending.StaticToken("token")))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer transport.CloseIdleConnections()
-	for range 2 {
-		fmt.Println(client.Applications.Cancel(context.Background(), lending.ApplicationID(uuid.New())))
-	}
-	// Output:
-	// HTTP/2.0 POST
-	// <nil>
-	// HTTP/2.0 POST
-	// <nil>
 }
 
 // An observer sees every attempt: three for a read that fails twice.

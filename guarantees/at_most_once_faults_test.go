@@ -105,9 +105,14 @@ func (s *faultServer) accept() {
 		s.mu.Unlock()
 		s.done.Go(func() {
 			defer conn.Close()
-			if strings.HasPrefix(s.fault.Client, "h2c") {
-				(&h2Conn{conn, s.request}).serve()
-			} else {
+			switch s.fault.Client {
+			case "h2c":
+				(&h2Conn{conn: conn, request: s.request}).serve()
+			case "own h2":
+				secure := wire.HTTP2(conn)
+				defer secure.Close()
+				(&h2Conn{conn: secure, request: s.request}).serve()
+			default:
 				s.serve(conn)
 			}
 		})
@@ -205,10 +210,14 @@ const (
 	codeProtocol, codeInternal, codeRefused                                    = 1, 2, 7
 )
 
-// h2Conn serves HTTP/2 without TLS on one connection.
+// h2Conn serves HTTP/2 on one connection.
 type h2Conn struct {
 	conn    net.Conn
 	request func(c *h2Conn, stream uint32) bool // answers, and reports whether the connection goes on
+	idle    func(*bufio.Reader)                 // called before each frame between requests; may be nil
+
+	mu     sync.Mutex        // held by write
+	bodies map[uint32][]byte // of the requests, as far as they have come
 }
 
 func (c *h2Conn) serve() {
@@ -216,8 +225,12 @@ func (c *h2Conn) serve() {
 	if _, err := io.CopyN(io.Discard, reader, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 		return
 	}
+	c.bodies = map[uint32][]byte{}
 	c.write(frameSettings, 0, 0, nil)
-	for {
+	for inRequest := false; ; {
+		if c.idle != nil && !inRequest {
+			c.idle(reader)
+		}
 		var head [9]byte
 		if _, err := io.ReadFull(reader, head[:]); err != nil {
 			return
@@ -228,13 +241,19 @@ func (c *h2Conn) serve() {
 			return
 		}
 		kind, flags, stream := head[3], head[4], binary.BigEndian.Uint32(head[5:])
+		switch kind {
+		case frameHeaders:
+			inRequest = true
+		case frameData:
+			c.bodies[stream] = append(c.bodies[stream], payload...)
+		}
 		switch {
 		case kind == frameSettings && flags&flagAck == 0:
 			c.write(frameSettings, flagAck, 0, nil)
 		case kind == framePing && flags&flagAck == 0:
 			c.write(framePing, flagAck, 0, payload)
 		case (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0:
-			if !c.request(c, stream) {
+			if inRequest = false; !c.request(c, stream) {
 				return
 			}
 		}
@@ -282,12 +301,19 @@ func (c *h2Conn) respond(stream uint32, body string) {
 	c.write(frameData, flagEndStream, stream, []byte(body))
 }
 
+// fail answers with a status of an error. The field has the name of index 8, and a new value.
+func (c *h2Conn) fail(stream uint32, status string) {
+	c.write(frameHeaders, flagEndHeaders|flagEndStream, stream, append([]byte{8, byte(len(status))}, status...))
+}
+
 func (c *h2Conn) write(kind, flags byte, stream uint32, payload []byte) {
 	var frame bytes.Buffer
 	n := len(payload)
 	frame.Write([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags})
 	frame.Write(binary.BigEndian.AppendUint32(nil, stream))
 	frame.Write(payload)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if _, err := c.conn.Write(frame.Bytes()); err != nil && !errors.Is(err, net.ErrClosed) {
 		return // the client has gone
 	}

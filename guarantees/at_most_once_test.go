@@ -63,6 +63,9 @@ var errorNames = map[string]func(error) bool{
 		return strings.Contains(fmt.Sprint(err), "connection closed") ||
 			sentAgain(err)
 	},
+	"left alone": func(err error) bool {
+		return strings.Contains(fmt.Sprint(err), "without processing the request")
+	},
 	"canceled":     func(err error) bool { return errors.Is(err, context.Canceled) },
 	"unauthorized": func(err error) bool { return errors.Is(err, lending.ErrUnauthorized) },
 	"forbidden":    func(err error) bool { return errors.Is(err, lending.ErrForbidden) },
@@ -155,6 +158,9 @@ func conformanceTrials(t *testing.T) []*trial {
 			method, _, _ := strings.Cut(name, " ")
 			row, ok := rows[method]
 			require.True(t, ok, "no route of %s", name)
+			if f.Client == "own h2" && catalog.IsUpload(row) {
+				continue // documents travel over HTTP/1
+			}
 			if name == "Applications.Offer with force" {
 				row.Reads = false
 			}
@@ -279,6 +285,10 @@ func (s *faultServer) makeSpare(t *testing.T, client *lending.Client) {
 func (s *faultServer) warm(t *testing.T, client *lending.Client) {
 	t.Helper()
 	s.warming.Store(int32(s.fault.Warm))
+	if s.fault.Client == "own h2" { // a mutation asks for HTTP/2, and reads follow
+		assert.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application), "warming")
+		return
+	}
 	var calls sync.WaitGroup
 	for range s.fault.Warm {
 		calls.Go(func() {
@@ -303,6 +313,8 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 		hc, source = nil, &wire.Renewing{}
 	case "unreachable":
 		hc, url = nil, "http://127.0.0.1:1"
+	case "own h2":
+		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
 	case "https":
 		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
 	case "no-such-host":

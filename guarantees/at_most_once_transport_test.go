@@ -3,9 +3,11 @@ package guarantees_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -103,5 +105,68 @@ func TestGuardHoldsOverHTTP2WhereNothingIsSeen(t *testing.T) {
 				assert.EqualValues(t, 1, service.arrivals.Load())
 			})
 		}
+	}
+}
+
+// TestClientSpeaksHTTP2IfItCan counts the connections of a service. Over HTTP/2 all calls share one
+// after the first mutation, except documents.
+func TestClientSpeaksHTTP2IfItCan(t *testing.T) {
+	document := func() lending.Document {
+		return lending.Document{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7")}
+	}
+	calls := []struct {
+		name string
+		call func(context.Context, *lending.Client) error
+	}{
+		{"read", func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.Status(ctx, catalog.Application))
+		}},
+		{"mutation", func(ctx context.Context, c *lending.Client) error {
+			return c.Applications.Cancel(ctx, catalog.Application)
+		}},
+		{"mutating GET", func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.Process(ctx, catalog.Application))
+		}},
+		{"read again", func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.Status(ctx, catalog.Application))
+		}},
+		{"document", func(ctx context.Context, c *lending.Client) error {
+			return c.Applications.SubmitBankStatement(ctx, catalog.Application, document())
+		}},
+	}
+	apart := []string{"HTTP/1.1 1", "HTTP/1.1 2", "HTTP/1.1 3", "HTTP/1.1 1", "HTTP/1.1 4"}
+	for _, test := range []struct {
+		name   string
+		offers bool
+		opts   []lending.Option
+		want   []string // protocol and connection of each call
+	}{
+		{"both", true, nil, []string{"HTTP/1.1 1", "HTTP/2.0 2", "HTTP/2.0 2", "HTTP/2.0 2", "HTTP/1.1 3"}},
+		{"switched off", true, []lending.Option{lending.WithoutHTTP2()}, apart},
+		{"service without", false, nil, apart},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			connections, got := map[string]int{}, []string{}
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if connections[r.RemoteAddr] == 0 {
+					connections[r.RemoteAddr] = len(connections) + 1
+				}
+				got = append(got, fmt.Sprint(r.Proto, " ", connections[r.RemoteAddr]))
+				answer := `"` + catalog.Loan.String() + `"`
+				if strings.Contains(r.URL.Path, "submit") {
+					answer = "true"
+				}
+				wire.Answer(http.StatusOK, answer)(w, r)
+			}))
+			server.EnableHTTP2 = test.offers
+			server.StartTLS()
+			defer server.Close()
+			client := wire.NewClient(t, server.URL, append(test.opts, lending.WithTokenSource(lending.StaticToken("t")))...)
+			for _, c := range calls {
+				require.NoError(t, c.call(t.Context(), client), c.name)
+			}
+			assert.Equal(t, test.want, got)
+		})
 	}
 }

@@ -69,7 +69,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 		{"dead, TLS", "https://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		{"dead, SOCKS", "socks5://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		{
-			"unknown certificate", "https://" + secure.Listener.Addr().String(),
+			"certificate of another", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
 			"the proxy cannot be reached: TLS certificate not accepted", "",
 		},
 		{

@@ -167,7 +167,6 @@ func (j *journey) connect() (stop func()) {
 		server = lendingtest.NewServer()
 	default:
 		server = lendingtest.NewServer(lendingtest.WithHTTP2())
-		opts = append(opts, lending.WithHTTPClient(server.Client()))
 	}
 	if server != nil {
 		j.service, address = server.Service, server.URL
@@ -187,7 +186,6 @@ func (j *journey) connect() (stop func()) {
 	return func() {
 		client.Close()
 		if server != nil {
-			server.Client().CloseIdleConnections()
 			server.Close()
 			return
 		}

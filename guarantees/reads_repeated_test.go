@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -308,7 +309,8 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	defer server.Close()
 	server.Config.ErrorLog = wire.QuietLog
 	attempts := 0
-	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("t")),
+	address := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // the certificate of another
+	client, err := lending.New(address, lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithObserver(func(context.Context, lending.Attempt) { attempts++ }))
 	require.NoError(t, err)
 	_, err = client.Applications.Status(t.Context(), catalog.Application)

@@ -1,9 +1,11 @@
 package transport
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,10 +29,17 @@ type conn struct {
 
 func (c *conn) isGood() bool { return c.isYoung() && c.isQuiet() }
 
-// isYoung asks the wall clock too: the monotonic clock stops while a machine sleeps.
-func (c *conn) isYoung() bool {
+func (c *conn) isYoung() bool { return isRecent(c.since) }
+
+// isRecent asks the wall clock too: the monotonic clock stops while a machine sleeps.
+func isRecent(at time.Time) bool {
 	now := time.Now()
-	return now.Sub(c.since) < spareLife && now.Round(0).Sub(c.since.Round(0)).Abs() < spareLife
+	return now.Sub(at) < spareLife && now.Round(0).Sub(at.Round(0)).Abs() < spareLife
+}
+
+func (c *conn) speaksHTTP2() bool {
+	secure, ok := c.Conn.(*tls.Conn)
+	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
 // isQuiet reports whether the service has neither closed the connection nor sent anything but
@@ -53,12 +62,16 @@ type wireConn struct {
 	net.Conn
 
 	deadline *Deadline     // of the request that has the connection; may be nil
+	shared   *shared       // instead, if the connection speaks HTTP/2
 	counted  chan struct{} // see Fresh; nil for a connection that net/http counts
 	closed   atomic.Bool
 
 	looks bool    // Read does not wait for input
 	seen  [1]byte // the input that Read has found
-	peek  error   // of the last look at the input
+
+	looking sync.Mutex
+	found   [1]byte // the input of the last look
+	peek    error   // of the last look
 }
 
 // Read returns [os.ErrDeadlineExceeded] instead of waiting while c looks: TLS can go on after
@@ -67,14 +80,30 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	if c.looks && !c.hasInput() {
 		return 0, os.ErrDeadlineExceeded
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if c.shared != nil && n > 0 {
+		c.shared.hears()
+	}
+	return n, err
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
+	if c.shared != nil {
+		return c.writeShared(p)
+	}
 	if !c.deadline.allows() {
 		return 0, ErrLate
 	}
 	return c.Conn.Write(p)
+}
+
+// writeShared returns no error: net/http would close the connection, and other requests wait for
+// their responses. Unwritten requests end by themselves.
+func (c *wireConn) writeShared(p []byte) (int, error) {
+	if c.shared.mayWrite() {
+		c.shared.wrote(c.Conn.Write(p))
+	}
+	return len(p), nil
 }
 
 func (c *wireConn) Close() error {

@@ -53,7 +53,7 @@ func TestNothingIsWrittenAfterTheDeadline(t *testing.T) {
 			}})
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("{}"))
 			require.NoError(t, err)
-			resp, err := transport.NewFresh(pooled, parsed(t, server.URL), true).RoundTrip(r)
+			resp, err := transport.NewFresh(pooled, parsed(t, server.URL), transport.Options{Spares: true}).RoundTrip(r)
 			if test.late {
 				require.Error(t, err, "net/http returns that of the write, or of the read that it ends")
 				assert.True(t, deadline.NeverLeft())

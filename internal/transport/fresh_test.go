@@ -70,7 +70,7 @@ func (s *service) fresh(t *testing.T, conns int, spares bool) *transport.Fresh {
 	if s.TLS != nil {
 		like.TLSClientConfig.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	}
-	fresh := transport.NewFresh(like, parsed(t, s.URL), spares)
+	fresh := transport.NewFresh(like, parsed(t, s.URL), transport.Options{Spares: spares})
 	t.Cleanup(fresh.Close)
 	return fresh
 }
@@ -155,7 +155,7 @@ func piped(t *testing.T, conns int) (*transport.Fresh, chan net.Conn) {
 		others <- theirs
 		return ours, nil
 	}
-	return transport.NewFresh(like, parsed(t, "http://127.0.0.1"), true), others
+	return transport.NewFresh(like, parsed(t, "http://127.0.0.1"), transport.Options{Spares: true}), others
 }
 
 // TestSpareEnds holds that a spare connection that nobody needs is closed after two seconds, or
@@ -199,7 +199,7 @@ func TestSparesAreOff(t *testing.T) {
 			t.Error("a connection")
 			return nil, io.EOF
 		}
-		fresh := transport.NewFresh(like, parsed(t, "http://127.0.0.1"), false)
+		fresh := transport.NewFresh(like, parsed(t, "http://127.0.0.1"), transport.Options{})
 		fresh.Replenish()
 		synctest.Wait()
 	})
@@ -227,7 +227,7 @@ func TestConnectionsAreBoundedWithSpares(t *testing.T) {
 				return &countedConn{TCPConn: c.(*net.TCPConn), open: &open}, nil
 			}
 			before := runtime.NumGoroutine()
-			fresh := transport.NewFresh(like, parsed(t, s.URL), true)
+			fresh := transport.NewFresh(like, parsed(t, s.URL), transport.Options{Spares: true})
 			var all sync.WaitGroup
 			for range 8 {
 				all.Go(func() {
@@ -441,7 +441,7 @@ func TestFailedConnectionTells(t *testing.T) {
 				like.TLSHandshakeTimeout = time.Minute
 			}
 			address := "https://" + listener.Addr().String()
-			fresh := transport.NewFresh(like, parsed(t, address), true)
+			fresh := transport.NewFresh(like, parsed(t, address), transport.Options{Spares: true})
 			defer fresh.Close()
 			standard := like.Clone()
 			p := fresh.Prepare()
@@ -490,7 +490,8 @@ func TestPreparationIsCanceled(t *testing.T) {
 	require.NoError(t, err)
 	defer listener.Close()
 	before := runtime.NumGoroutine()
-	fresh := transport.NewFresh(transport.New(2), parsed(t, "https://"+listener.Addr().String()), true)
+	base := parsed(t, "https://"+listener.Addr().String())
+	fresh := transport.NewFresh(transport.New(2), base, transport.Options{Spares: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	first, second := fresh.Prepare(), fresh.Prepare()
@@ -525,7 +526,7 @@ func TestProxyMakesItsOwnConnections(t *testing.T) {
 		dialed.Add(1)
 		return dial(ctx, network, address)
 	}
-	fresh := transport.NewFresh(like, parsed(t, "http://service.example"), true)
+	fresh := transport.NewFresh(like, parsed(t, "http://service.example"), transport.Options{Spares: true})
 	defer fresh.Close()
 	p := fresh.Prepare()
 	defer p.Close()

@@ -14,12 +14,14 @@ func (c *wireConn) hasInput() bool {
 	if !ok {
 		return false
 	}
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	raw, err := system.SyscallConn()
 	return err != nil || raw.Control(c.peekAt) != nil || c.peek != syscall.EAGAIN //nolint:errorlint // never wrapped
 }
 
 func (c *wireConn) peekAt(fd uintptr) {
 	for c.peek = syscall.EINTR; c.peek == syscall.EINTR; { //nolint:errorlint // never wrapped
-		_, _, c.peek = syscall.Recvfrom(int(fd), c.seen[:], syscall.MSG_PEEK)
+		_, _, c.peek = syscall.Recvfrom(int(fd), c.found[:], syscall.MSG_PEEK)
 	}
 }

@@ -43,8 +43,21 @@ func (p *Prepared) Connect(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 	}
-	p.conn, err = p.fresh.connect(ctx)
+	var isShared bool
+	if p.conn, isShared, err = p.fresh.prepare(ctx); isShared {
+		p.held = false
+		<-p.fresh.held
+	}
 	return err
+}
+
+// prepare returns a connection for a later request, unless there is one to share.
+func (f *Fresh) prepare(ctx context.Context) (own *conn, isShared bool, err error) {
+	shared, own, err := f.eitherFor(ctx)
+	if shared != nil {
+		shared.release()
+	}
+	return own, shared != nil, err
 }
 
 // For returns a context for the request that uses the connection.

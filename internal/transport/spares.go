@@ -61,7 +61,7 @@ func (f *Fresh) fill() {
 // receives the connection at any age, or gives up.
 func (f *Fresh) keepSpare() {
 	s := &f.spares
-	c, _ := f.open(s.ctx)
+	c, _ := f.open(s.ctx, f.tls1)
 	life, closed := time.NewTimer(spareLife), s.ctx.Done()
 	defer life.Stop()
 	for failed := c == nil; ; failed = false {

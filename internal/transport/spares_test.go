@@ -64,7 +64,7 @@ func TestRequestWaitsForTheSpare(t *testing.T) {
 					}
 					return answering(), nil
 				}
-				fresh := transport.NewFresh(like, parsed(t, "http://127.0.0.1"), true)
+				fresh := transport.NewFresh(like, parsed(t, "http://127.0.0.1"), transport.Options{Spares: true})
 				defer fresh.Close()
 				fresh.Replenish()
 				synctest.Wait()
@@ -94,7 +94,7 @@ func TestWaitForAConnectionEnds(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		fresh := transport.NewFresh(like, parsed(t, "http://127.0.0.1"), true)
+		fresh := transport.NewFresh(like, parsed(t, "http://127.0.0.1"), transport.Options{Spares: true})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		first := make(chan error)
@@ -128,7 +128,7 @@ func TestAddressIsThatOfNetHTTP(t *testing.T) {
 				dialed = address
 				return nil, errDial
 			}
-			fresh := transport.NewFresh(like, parsed(t, test.base), true)
+			fresh := transport.NewFresh(like, parsed(t, test.base), transport.Options{Spares: true})
 			defer fresh.Close()
 			require.ErrorIs(t, post(t.Context(), fresh, test.base), errDial)
 			assert.Equal(t, test.want, dialed)

@@ -100,7 +100,7 @@ func TestMutationsResumeTLS(t *testing.T) {
 	defer server.Close()
 	pooled := transport.New(256)
 	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	fresh := transport.NewFresh(pooled, parsed(t, server.URL), false)
+	fresh := transport.NewFresh(pooled, parsed(t, server.URL), transport.Options{})
 	defer fresh.Close()
 	hc := &http.Client{Transport: fresh}
 	for _, resumes := range []bool{false, true, true} {

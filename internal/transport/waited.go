@@ -41,7 +41,7 @@ func (w *waited) choose() {
 		return
 	}
 	_ = w.Conn.Close()
-	c, err := w.conn.fresh.openNew(w.ctx)
+	c, err := w.conn.fresh.openNew(w.ctx, w.conn.fresh.tls1, nil)
 	if err != nil {
 		w.err = neverLeftError{err}
 		return
@@ -69,8 +69,9 @@ type neverLeftError struct{ error }
 
 func (e neverLeftError) Unwrap() error { return e.error }
 
-// NeverLeft reports whether err proves that no byte of the request was written.
+// NeverLeft reports whether err proves that no byte of the request was written, or that the service
+// did not process the request.
 func NeverLeft(err error) bool {
 	_, ok := errors.AsType[neverLeftError](err)
-	return ok
+	return ok || errors.Is(err, errLeftAlone)
 }

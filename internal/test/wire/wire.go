@@ -3,6 +3,8 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
@@ -62,6 +64,27 @@ func ListenRaw(t *testing.T, handle func(net.Conn)) string {
 	t.Cleanup(serving.Wait)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String()
+}
+
+// certificate is httptest's, for 127.0.0.1.
+var certificate = sync.OnceValue(func() tls.Certificate {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	return server.TLS.Certificates[0]
+})
+
+// Trust has every client of the process trust services over TLS, those of httptest too. The main
+// package needs the line //go:debug x509usefallbackroots=1.
+func Trust() {
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate().Leaf)
+	x509.SetFallbackRoots(roots)
+}
+
+// HTTP2 returns conn over TLS, and speaks HTTP/2 on it.
+func HTTP2(conn net.Conn) net.Conn {
+	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}, NextProtos: []string{"h2"}})
 }
 
 // Serve calls Listen and returns a client with a token.
