@@ -149,7 +149,7 @@ func (f *Fresh) send(r *http.Request, own *conn) (*http.Response, error) {
 }
 
 // connectionFor returns the connection of a request: prepared, spare or new. Only a new one can
-// speak HTTP/2, if secure offers HTTP/2. The error is errRoom if ended is closed before all
+// speak HTTP/2, if secure offers HTTP/2. The error is errAgain if ended is closed before all
 // connections are no longer busy.
 func (f *Fresh) connectionFor(ctx context.Context, secure *tls.Config, ended <-chan struct{}) (*conn, error) {
 	if p, ok := ctx.Value(preparedContext{}).(*Prepared); ok {
@@ -171,8 +171,8 @@ func (f *Fresh) connect(ctx context.Context, secure *tls.Config, ended <-chan st
 	return f.openNew(ctx, secure, ended)
 }
 
-// errRoom means: a request may share a connection now.
-var errRoom = errors.New("transport: a request has ended")
+// errAgain means: look for a connection again.
+var errAgain = errors.New("transport: look for a connection again")
 
 // openNew opens a connection. It waits while all connections are busy, at most until ended is closed
 // unless ended is nil.
@@ -215,7 +215,7 @@ func (f *Fresh) waitForRoom(ctx context.Context, ended <-chan struct{}) error {
 			return context.Cause(ctx)
 		case <-next:
 			if ended != nil {
-				return errRoom
+				return errAgain
 			}
 		}
 	}

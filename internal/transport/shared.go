@@ -23,6 +23,7 @@ type sharing struct {
 	conns  []*shared     // the oldest first
 	dialed chan struct{} // see underWay
 
+	off    atomic.Bool  // the program has no HTTP/2
 	owners atomic.Int32 // requests waiting for a connection of their own, before all others
 
 	ends  sync.Mutex    // of requests; apart from mu, because net/http calls wake within calls under mu

@@ -168,6 +168,22 @@ func TestBodyDecidesTheProtocol(t *testing.T) {
 // closeBelow ends the output of the connection below TLS. A request would still arrive.
 func closeBelow(c net.Conn) { _ = c.(*tls.Conn).NetConn().(*net.TCPConn).CloseWrite() }
 
+// TestProgramWithoutHTTP2 switches HTTP/2 off as operators do.
+func TestProgramWithoutHTTP2(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=0")
+	s := serveHTTP2(t)
+	fresh := s.fresh(t, 1)
+	for range 3 {
+		prepared := fresh.Prepare()
+		require.NoError(t, prepared.Connect(t.Context()))
+		prepared.Close()
+		got, err := s.mutate(t.Context(), fresh)
+		require.NoError(t, err)
+		assert.Equal(t, "HTTP/1.1{}", got)
+	}
+	assert.False(t, fresh.SpeaksHTTP2())
+}
+
 // TestClosedConnectionIsNotShared has the service close the idle connection before the next
 // request, or just before its first byte. net/http does not learn of it, but the request travels on
 // another connection.

@@ -73,22 +73,31 @@ func (f *Fresh) eitherFor(ctx context.Context) (*shared, *conn, error) {
 			return c, nil, err
 		}
 		c, own, err := f.openEither(ctx, ended, done)
-		if !errors.Is(err, errRoom) {
+		if !errors.Is(err, errAgain) {
 			return c, own, err
 		}
 	}
 }
 
-// openEither opens a connection. It returns errRoom if a request ends while all connections are busy.
+// openEither opens a connection. It returns errAgain if a request ends while all connections are
+// busy, or if the program has no HTTP/2.
 func (f *Fresh) openEither(ctx context.Context, ended <-chan struct{}, done func()) (*shared, *conn, error) {
 	defer done()
-	own, err := f.connectionFor(ctx, f.tls, ended)
+	offer := f.tls
+	if f.sharing.off.Load() {
+		offer = f.tls1
+	}
+	own, err := f.connectionFor(ctx, offer, ended)
 	if err != nil {
 		return nil, nil, err
 	}
 	c, err := f.sharing.opened(own)
-	if c != nil || err != nil {
-		return c, nil, err
+	switch {
+	case err != nil: // GODEBUG or a build tag has taken HTTP/2 out of net/http
+		f.sharing.off.Store(true)
+		return nil, nil, errAgain
+	case c != nil:
+		return c, nil, nil
 	}
 	return nil, own, nil
 }
