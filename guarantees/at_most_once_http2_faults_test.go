@@ -106,9 +106,7 @@ func (c *faultyConn) request(h *h2Conn, stream uint32) bool {
 	goAway := func(last, why uint32) { h.write(frameGoAway, 0, 0, append(code(last), code(why)...)) }
 	if fault == "later than the next" {
 		c.held = append(c.held, stream)
-		if len(c.held) == 1 {
-			caller() // nobody may come any more
-		}
+		caller() // the next may never come
 		return true
 	}
 	name, _, _ := strings.Cut(fault, ",")
