@@ -191,16 +191,18 @@ func (c *shared) closeIfIdle() bool {
 	return idle
 }
 
-// hold has c wait for a request, if there is a stream left. It does not reserve the stream at
-// net/http, which stalls if more are reserved than the service allows later.
+// hold has c wait for a request, if there is a stream left. It leaves a stream free, because the
+// service may count a stream for longer than net/http. It reserves none at net/http, which stalls if
+// more are reserved than the service allows later.
 func (c *shared) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.http.Available() <= c.waiting {
-		return false
+	free := c.http.Available() - c.waiting
+	ok := free > 1 || free == 1 && c.active+c.waiting == 0
+	if ok {
+		c.waiting++
 	}
-	c.waiting++
-	return true
+	return ok
 }
 
 // release ends a hold.
