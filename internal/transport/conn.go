@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// spareLife is the longest time between the opening of a connection and its use. Servers keep a
-// silent connection for longer.
+// spareLife is the longest silence of a connection before its use. Servers keep a silent connection
+// for longer.
 const spareLife = 2 * time.Second
 
 // conn is a connection on which no request was sent.

@@ -41,7 +41,8 @@ func (s *sharing) canShare(r *http.Request) bool {
 }
 
 // roundTripEither sends a request over HTTP/2 if the service speaks it, otherwise over a connection
-// of the request's own. If a connection has ended before the first byte, it takes the next.
+// of the request's own. If an old connection has ended before the first byte, or another request has
+// ended a new connection, it takes the next.
 func (f *Fresh) roundTripEither(r *http.Request) (*http.Response, error) {
 	for again := false; ; again = true {
 		c, own, err := f.eitherFor(r.Context())
@@ -56,7 +57,8 @@ func (f *Fresh) roundTripEither(r *http.Request) (*http.Response, error) {
 		reused := c.hasUsed()
 		resp, err := c.roundTrip(r)
 		_, never := errors.AsType[neverLeftError](err)
-		if goesOn := never && reused && !c.isUsable() && !isOver(r.Context()); !goesOn {
+		isOld := reused && !c.isUsable()
+		if goesOn := never && (isOld || errors.Is(err, errGivenUp)) && !isOver(r.Context()); !goesOn {
 			return resp, err
 		}
 	}
