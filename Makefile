@@ -121,7 +121,7 @@ cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile 
 	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; \
 	  if [ $$status != 126 ]; then go vet $(compiled); go test -vet=off -skip '$(slow)' $$(go list ./... | grep -Fxv "$$(go list $(compiled))"); else \
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; go vet ./...; fi
-	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/lending-ops ./examples/sandbox; \
+	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/lending-ops ./cmd/lending-sandbox; \
 	  ($(call in-modules,. $(filter-out ./contrib/river,$(CONTRIB)),go vet ./...)) || exit 1; done
 
 axe-peer: ## Judge the sandbox's and the operator's page with axe-core in chromium; says so and goes on when npm cannot be had
@@ -158,7 +158,7 @@ release: ## Build the sandbox for linux, darwin and windows into .tools/release,
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
 	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; name=sandbox-$$GOOS-$$GOARCH; \
 	  if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
-	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./examples/sandbox; done
+	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./cmd/lending-sandbox; done
 	@cd $(BIN)/release && sha256sum sandbox-* | tee SHA256SUMS
 
 ci: ## Run what CI runs, and list every failure at the end
