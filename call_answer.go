@@ -179,8 +179,8 @@ func (x *exchange) notSent(cause error) error {
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
 	}
-	if s, ok := x.client.settings().tokens.(*Session); ok {
-		e.RetryAfter = max(e.RetryAfter, s.state().engine.Pause())
+	if s, ok := x.client.settings().tokens.(interface{ pause() time.Duration }); ok {
+		e.RetryAfter = max(e.RetryAfter, s.pause())
 	}
 	return e
 }

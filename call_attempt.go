@@ -14,11 +14,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// The limits of a response, decompressed.
-const (
-	maxAnswer  = 64 << 20
-	maxProblem = 1 << 20
-)
+// maxProblem is the limit of a response without success, decompressed: see maxAnswer.
+const maxProblem = 1 << 20
 
 // attempt sends a mutation once, and a read up to five times. It returns an error without a
 // response, and for a cut 2xx response.
@@ -69,6 +66,8 @@ func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) er
 	}
 	return x.failed(err)
 }
+
+var errStalled = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
 
 // closeBody stops the timer of the http.Client's Timeout.
 func closeBody(resp *http.Response) {

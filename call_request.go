@@ -257,8 +257,7 @@ type settings struct {
 
 	callObservers []func(context.Context, Call) (context.Context, func(Call))
 
-	account  string  // [MutationCall.Account]
-	forLayer *Client // [MutationCall.Client]: not the caller's, whose fields the caller may set
+	account string // [MutationCall.Account]
 
 	// doOnce sends a mutation that has a key; nil if the client has no layer for keys.
 	doOnce func(ctx context.Context, x *exchange, body []byte) (answered bool, err error)

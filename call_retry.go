@@ -79,35 +79,6 @@ func isTransient(resp *http.Response, err error) bool {
 	return false
 }
 
-// Next is the decision of [NextOf] about the next step after an error. The zero Next means stop.
-type Next struct {
-	// Retry reports whether the same step may run again. Nothing happens twice.
-	Retry bool
-	// After is the wait before the retry. If After is 0, use a back-off. After is always 0
-	// without Retry.
-	After time.Duration
-	// Person reports whether a person must act. With Retry, the step succeeds after the person
-	// has acted. Without Retry, the program cannot go on.
-	Person bool
-}
-
-// String returns "retry", "stop", "person" or "person, retry", with the wait.
-func (n Next) String() string {
-	text := "stop"
-	switch {
-	case n.Person && n.Retry:
-		text = "person, retry"
-	case n.Person:
-		text = "person"
-	case n.Retry:
-		text = "retry"
-	}
-	if n.After > 0 {
-		text += " after " + n.After.String()
-	}
-	return text
-}
-
 // personPace is the wait of a retry with Person if the error has none.
 const personPace = 15 * time.Minute
 
@@ -240,7 +211,11 @@ func nextOfSignIn(err error) Next {
 	return Next{Retry: true, Person: person}
 }
 
-func (e *signInError) next() Next { return nextOfSignIn(e) }
+// isRefusal reports whether the service has looked at a sign-in and said no.
+func isRefusal(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
+}
 
 func (*ArgumentError) next() Next { return Next{} }
 
