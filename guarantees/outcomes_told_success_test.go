@@ -123,7 +123,7 @@ func successes() map[string]verdicts {
 		`{"status":200,"title":"OK",` + whole + `}`:                object,
 		`{"status":404,"title":"","errorCode":null,` + whole + `}`: refusal,
 		`{"result":{"success":false,"error":"x"},` + whole + `}`:   refusal,
-		`{"successful":false,"errorCount":3,` + whole + `}`:        refusal,
+		`{"successful":false,"errorCount":3,` + whole + `}`:        object,
 
 		`{"status":"ok"}`:               without,
 		`{"id":null,"data":null,"x":1}`: without,
@@ -291,7 +291,7 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
 		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`,
 		`{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
-		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"success":null,"id":` + someID + `}`,
+		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"success":"no","id":` + someID + `}`,
 		`{"status":"Ask for another code","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
 		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"errors":["Ask for another code"],"id":` + someID + `}`,
 		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"data":{"id":` + someID + `}}`,

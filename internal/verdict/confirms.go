@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,11 +31,14 @@ var (
 // proves nothing.
 //
 // A UUID confirms if it is the whole answer, or the value of id, guid, data or result. These
-// members contradict: success, isSuccess or succeeded if not true; error or errors if not empty;
-// status, statusCode, state or code if neither empty nor the word or number of a success.
-// Confirms reads no other member, and no member of an inner object.
+// members contradict:
 //
-// A wrong no only costs a read. So an unknown word in a status contradicts.
+//   - success, isSuccess or succeeded other than true, and error or errors other than empty, also
+//     in an inner object
+//   - status, statusCode, state or code other than empty, the number or the word of a success
+//
+// Confirms reads no other member. A wrong no only costs a read, so an unknown word in a status
+// contradicts.
 func Confirms(answer []byte, held func(uuid.UUID) bool) (ok bool, contradiction string) {
 	if answer[jsonsplit.Space(answer, 0)] == '"' {
 		return identifies(answer, held), ""
@@ -42,14 +46,36 @@ func Confirms(answer []byte, held func(uuid.UUID) bool) (ok bool, contradiction 
 	for name, at := range jsonsplit.Members(answer) {
 		member, value := strings.ToLower(string(name)), answer[at.From:at.To]
 		ok = ok || slices.Contains(identifiers, member) && identifies(value, held)
-		if contradiction == "" && contradicts(member, value) {
+		if text := textOf(value); contradiction == "" && slices.Contains(codes, member) && text != "" && !isSuccess(text) {
 			contradiction = string(name)
 		}
 	}
 	if !ok { // the missing UUID is the reason
 		return false, ""
 	}
+	contradiction = cmp.Or(failureIn(answer), contradiction)
 	return contradiction == "", contradiction
+}
+
+// failureIn returns the name of the first member of value, at any depth, that reports a failure.
+func failureIn(value []byte) string {
+	for name, at := range jsonsplit.Members(value) {
+		inner := value[at.From:at.To]
+		switch member, text := strings.ToLower(string(name)), textOf(inner); {
+		case slices.Contains(successes, member) && text != "" && text != "true" && text != "1",
+			slices.Contains(faults, member) && !isNothing(inner):
+			return string(name)
+		}
+		if deeper := failureIn(inner); deeper != "" {
+			return deeper
+		}
+	}
+	for at := range jsonsplit.Elements(value) {
+		if deeper := failureIn(value[at.From:at.To]); deeper != "" {
+			return deeper
+		}
+	}
+	return ""
 }
 
 // identifies reports whether value is a new UUID.
@@ -62,21 +88,11 @@ func identifies(value []byte, held func(uuid.UUID) bool) bool {
 	return err == nil && id != uuid.Nil && !held(id)
 }
 
-func contradicts(member string, value []byte) bool {
-	switch {
-	case slices.Contains(successes, member):
-		return textOf(value) != "true" && textOf(value) != "1"
-	case slices.Contains(faults, member):
-		return !isNothing(value)
-	case slices.Contains(codes, member):
-		text := textOf(value)
-		return text != "" && text != "null" && !isSuccess(text)
-	}
-	return false
-}
-
-// textOf returns the text of a JSON value in lower case, without quotes.
+// textOf returns the text of a JSON value in lower case, without quotes. null has no text.
 func textOf(value []byte) string {
+	if string(value) == "null" {
+		return ""
+	}
 	if text, err := jsonsplit.Text(value); err == nil {
 		value = text
 	}

@@ -34,7 +34,7 @@ func TestConfirmations(t *testing.T) {
 		`{"id":NEW,"businessName":"Failsafe Ltd","status":"Active","isRevolving":false}`,
 		`{"id":NEW,"message":"The previous code has expired; this one was accepted"}`,
 		`{"id":NEW,"accepted":false,"failed":true,"errorMessage":"none of the fees was refused"}`,
-		`{"id":NEW,"status":null,"state":"","code":0,"previous":{"status":"Rejected","success":false}}`,
+		`{"id":NEW,"status":null,"state":"","code":0,"success":null,"previous":{"status":"Rejected"}}`,
 	} {
 		t.Run(answer, func(t *testing.T) {
 			ok, contradiction := judge(answer)
@@ -65,7 +65,9 @@ func TestRefusals(t *testing.T) {
 		{`{"success":"false","id":NEW}`, "success"},
 		{`{"Success":0,"id":NEW}`, "Success"},
 		{`{"success":"no","id":NEW}`, "success"},
-		{`{"id":NEW,"isSuccess":null}`, "isSuccess"},
+		{`{"id":NEW,"response":{"success":false}}`, "success"},
+		{`{"id":NEW,"steps":[{"success":true},{"success":false}]}`, "success"},
+		{`{"id":NEW,"result":{"errors":["no"]}}`, "errors"},
 		{`{"id":NEW,"succeeded":false}`, "succeeded"},
 		{`{"status":"Rejected","id":NEW}`, "status"},
 		{`{"status":"Inactive","id":NEW}`, "status"},
