@@ -12,8 +12,8 @@ FIND      := find . \( -name .git -o -name .tools -o -name testdata \) -prune -o
 MODULES   := $(patsubst %/go.mod,%,$(sort $(shell $(FIND) -name go.mod -print)))
 MODULE    := $(shell sed -n "s/^module //p" go.mod)
 CONTRIB   := $(filter ./contrib/%,$(MODULES))
-# They hold tests alone, which look at lendingtest and the sandbox from outside.
-ONLOOKERS := ./contrib/browser ./contrib/openapi ./contrib/restate
+# Modules with tests only: of lendingtest, the pages and the documents, from outside.
+TESTS     := $(filter ./tests/%,$(MODULES))
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
 MAX_LINES := 450
@@ -48,11 +48,11 @@ covered = mkdir -p $(BIN) && profile=$(BIN)/cover-$$(go list -m | tr / -).out &&
 race: ## Run the tests with the race detector, in a random order
 	@$(raced) ./...
 
-contrib: ## The same for each module under contrib that has more than tests, and hold their coverage floors
-	@$(call in-modules,$(filter-out $(ONLOOKERS),$(CONTRIB)),$(call covered,$(raced)))
+contrib: ## The same for each module under contrib, and hold their coverage floors
+	@$(call in-modules,$(CONTRIB),$(call covered,$(raced)))
 
 cover: ## Hold the coverage floors of tools/coverage.txt, in every module
-	@$(call in-modules,. $(filter-out $(ONLOOKERS),$(CONTRIB)),$(call covered,go test -parallel 6))
+	@$(call in-modules,. $(CONTRIB),$(call covered,go test -parallel 6))
 
 fuzz: ## Fuzz each target for FUZZTIME (10s); the tests run the seeds
 	@for pkg in $$(go list ./...); do \
@@ -108,7 +108,7 @@ versions: ## Run vet and the tests with the other Go version that is supported, 
 	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme, race and contrib"; continue; fi; \
 	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had; the floors with the Go of this machine:"; unset GOTOOLCHAIN; fi; \
 	  go vet ./... && $(call covered,go test -vet=off -parallel 6) || exit 1; \
-	  ($(call in-modules,$(CONTRIB),go vet ./... && go test -vet=off -parallel 6 -skip '$(kills)' ./...)) || exit 1; done
+	  ($(call in-modules,$(CONTRIB) $(TESTS),go vet ./... && go test -vet=off -parallel 6 -skip '$(kills)' ./...)) || exit 1; done
 
 # Faults on the wire, clocks, programs, and the tests of suites for stores do not know how wide an int is.
 compiled := ./examples/... ./internal/test/... ./lendingtest/storetest
@@ -121,8 +121,8 @@ cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile 
 	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; \
 	  if [ $$status != 126 ]; then go vet $(compiled); go test -vet=off -skip '$(slow)' $$(go list ./... | grep -Fxv "$$(go list $(compiled))"); else \
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; go vet ./...; fi
-	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/lending-ops ./examples/sandbox; \
-	  ($(call in-modules,. $(filter-out $(ONLOOKERS) ./contrib/river,$(CONTRIB)),go vet ./...)) || exit 1; done
+	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/lending-ops ./cmd/lending-sandbox; \
+	  ($(call in-modules,. $(filter-out ./contrib/river,$(CONTRIB)),go vet ./...)) || exit 1; done
 
 axe-peer: ## Judge the sandbox's and the operator's page with axe-core in chromium; says so and goes on when npm cannot be had
 	@tools/axe.sh $(BIN)/axe
@@ -134,7 +134,7 @@ restate-peer: ## See orders through with workers of Restate's server that are ki
 	@tools/restate.sh $(BIN)/restate
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
-	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
+	@$(call in-modules,. $(CONTRIB) $(TESTS),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
 
 tools-test: ## Run the tests of the tools that are this project's own, and look for locks that fmt can reach from exported types
 	go -C tools test ./...
@@ -158,7 +158,7 @@ release: ## Build the sandbox for linux, darwin and windows into .tools/release,
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
 	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; name=sandbox-$$GOOS-$$GOARCH; \
 	  if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
-	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./examples/sandbox; done
+	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./cmd/lending-sandbox; done
 	@cd $(BIN)/release && sha256sum sandbox-* | tee SHA256SUMS
 
 ci: ## Run what CI runs, and list every failure at the end

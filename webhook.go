@@ -16,7 +16,7 @@ import (
 // and contains the secret. Registering the same subscription again is harmless.
 //
 // The address of a receiver is an https address. If receiver and service both run on this
-// machine, as with examples/sandbox, http is allowed too.
+// machine, as with cmd/lending-sandbox, http is allowed too.
 //
 // A list without records is empty. If a method returns only an error, the service declares no
 // response body; a body that is false or reports a failure leaves the outcome unknown.

@@ -151,7 +151,7 @@ func TestNoTwoServersHaveOnePort(t *testing.T) {
 	if err != nil {
 		t.Skip("only the library is here: ", err)
 	}
-	sandbox, err := fs.ReadFile(repository, "examples/sandbox/main.go")
+	sandbox, err := fs.ReadFile(repository, "cmd/lending-sandbox/main.go")
 	require.NoError(t, err)
 	port := regexp.MustCompile(`(?:localhost|127\.0\.0\.1):(\d+)`)
 	documentation, own := port.FindSubmatch(makefile), port.FindSubmatch(sandbox)

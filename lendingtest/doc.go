@@ -45,7 +45,7 @@
 //
 // [Service.Control] offers the same methods over HTTP. Go programs call them through [Dial]; for
 // other languages CONTROL.md in this folder describes the requests, with examples for curl. The
-// program examples/sandbox is the service on a port, with the control as an option.
+// program cmd/lending-sandbox is the service on a port, with the control as an option.
 //
 // # Testing your own code
 //
@@ -58,7 +58,7 @@
 //
 // Two examples of package lending need no fake service: WithHTTPClient replaces a route with
 // httpmock, and Sign signs a delivery by hand. To test a program in another language, run
-// examples/sandbox.
+// cmd/lending-sandbox.
 //
 // # Time
 //

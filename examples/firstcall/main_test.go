@@ -1,7 +1,7 @@
 package main
 
 // This import defines the -update flag, because all examples are updated together.
-import _ "github.com/lendingapi/lending-go/examples/internal/golden"
+import _ "github.com/lendingapi/lending-go/internal/test/golden"
 
 func Example() {
 	main()

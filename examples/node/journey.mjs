@@ -2,7 +2,7 @@
 // withdrawal, then the situations that a front end has to survive. Each line of the output is a check
 // that has held. Copy the class Sandbox into your own tests.
 //
-//   go run ./examples/sandbox -control
+//   go run ./cmd/lending-sandbox -control
 //   node examples/node/journey.mjs http://127.0.0.1:8080
 //
 // With a second address, of a sandbox with -shapes, the program also reads a record with the fields of

@@ -3,7 +3,7 @@
 The program calls the sandbox, which runs in another terminal. It reads one-time codes from the
 sandbox's control, in place of a person with a phone. Copy Service, Receiver and verify.
 
-    go run ./examples/sandbox -control
+    go run ./cmd/lending-sandbox -control
     python3 examples/python/journey.py http://127.0.0.1:8080
 
 For https (-tls sandbox.pem), set SSL_CERT_FILE=sandbox.pem to trust the sandbox.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/examples/internal/golden"
+	"github.com/lendingapi/lending-go/internal/test/golden"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 

@@ -12,7 +12,7 @@ import (
 
 // dockerfile is the text of the sandbox's Dockerfile.
 func dockerfile() (string, error) {
-	text, err := os.ReadFile("../../examples/sandbox/Dockerfile")
+	text, err := os.ReadFile("../../cmd/lending-sandbox/Dockerfile")
 	return string(text), err
 }
 

@@ -1,4 +1,4 @@
-// Package golden compares the output of an example with a golden file.
+// Package golden compares the output of a program with a golden file.
 package golden
 
 import (

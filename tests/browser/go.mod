@@ -1,4 +1,4 @@
-module github.com/lendingapi/lending-go/contrib/browser
+module github.com/lendingapi/lending-go/tests/browser
 
 go 1.26.0
 

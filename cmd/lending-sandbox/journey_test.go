@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/examples/internal/golden"
+	"github.com/lendingapi/lending-go/internal/test/golden"
 )
 
 // A program in another language does the whole journey against the sandbox, a separate process,
@@ -28,15 +28,15 @@ func TestJourneyInPython(t *testing.T) {
 			require.True(t, strings.HasPrefix(url, test.scheme+"://"), url)
 			// -I isolates the program from other installed packages; -W error makes warnings
 			// errors.
-			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "../python/journey.py", url)
+			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "../../examples/python/journey.py", url)
 			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
-			golden.Check(t, "../python/testdata/output.golden", string(out))
+			golden.Check(t, "../../examples/python/testdata/output.golden", string(out))
 		})
 	}
 	// It does not report a lost response where there is no sandbox.
-	journeyCannotBegin(t, "http://127.0.0.1:1/_control; is", "Traceback", python, "-I", "../python/journey.py")
+	journeyCannotBegin(t, "http://127.0.0.1:1/_control; is", "Traceback", python, "-I", "../../examples/python/journey.py")
 }
 
 // A front-end developer's program, in Node without packages, does the whole tour: a withdrawal whose
@@ -46,12 +46,12 @@ func TestJourneyInNode(t *testing.T) {
 	t.Parallel()
 	node := interpreter(t, "node", "--eval", "fetch")
 	t.Run("whole", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), node, "../node/journey.mjs", startProcess(t),
-			startProcess(t, "-shapes", "../node/testdata/shapes.json")).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), node, "../../examples/node/journey.mjs", startProcess(t),
+			startProcess(t, "-shapes", "../../examples/node/testdata/shapes.json")).CombinedOutput()
 		require.NoError(t, err, string(out))
-		golden.Check(t, "../node/testdata/output.golden", string(out))
+		golden.Check(t, "../../examples/node/testdata/output.golden", string(out))
 	})
-	journeyCannotBegin(t, "http://127.0.0.1:1; is", "at async", node, "../node/journey.mjs")
+	journeyCannotBegin(t, "http://127.0.0.1:1; is", "at async", node, "../../examples/node/journey.mjs")
 }
 
 // journeyCannotBegin runs a program where the sandbox is missing or has no control: it says how to

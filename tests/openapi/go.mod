@@ -1,4 +1,4 @@
-module github.com/lendingapi/lending-go/contrib/openapi
+module github.com/lendingapi/lending-go/tests/openapi
 
 go 1.26
 

@@ -2,7 +2,7 @@
 // language. Its records are in memory, or in a file with -state. Identifiers, codes and tokens
 // are new at each start; -seed makes them repeatable.
 //
-//	go run ./examples/sandbox
+//	go run ./cmd/lending-sandbox
 //
 // The API is below /api, as in the interface. The page at / shows the requests, the "sent"
 // codes, the customers with their applications and loans, and the webhook deliveries as they

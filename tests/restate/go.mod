@@ -1,10 +1,10 @@
-module github.com/lendingapi/lending-go/contrib/restate
+module github.com/lendingapi/lending-go/tests/restate
 
 go 1.26.0
 
 replace github.com/lendingapi/lending-go => ../..
 
-replace github.com/lendingapi/lending-go/contrib/bolt => ../bolt
+replace github.com/lendingapi/lending-go/contrib/bolt => ../../contrib/bolt
 
 require (
 	github.com/lendingapi/lending-go v0.0.0

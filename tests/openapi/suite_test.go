@@ -28,7 +28,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/openapi"
+	"github.com/lendingapi/lending-go/tests/openapi"
 )
 
 func TestMain(m *testing.M) {
