@@ -41,14 +41,6 @@ import (
 // records or with a record that reports a failure; any other content for an upload or a
 // confirmed withdrawal. The caller judges the response of [Client.Do].
 
-// parsedAnswer is the content of a 2xx response, found in a single pass.
-type parsedAnswer struct {
-	text   []byte // without a byte order mark
-	body   []byte // text without surrounding white space
-	valid  bool   // body is a JSON value
-	failed string // the member that reports a failure; "" if there is none
-}
-
 // parseAnswer parses the body of a response.
 func parseAnswer(answer *Response) parsedAnswer {
 	var s parsedAnswer
@@ -179,8 +171,8 @@ func (x *exchange) notSent(cause error) error {
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
 	}
-	if s, ok := x.client.settings().tokens.(*Session); ok {
-		e.RetryAfter = max(e.RetryAfter, s.state().engine.Pause())
+	if s, ok := x.client.settings().tokens.(interface{ pause() time.Duration }); ok {
+		e.RetryAfter = max(e.RetryAfter, s.pause())
 	}
 	return e
 }

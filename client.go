@@ -236,7 +236,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	shared := &carrier{opaque.Hide(&c.settings)}
 	client := clientOf(shared)
-	c.account, c.forLayer = accountWith(base, c.tokens), clientOf(shared)
+	c.account = accountWith(base, c.tokens)
 	if c.session != nil {
 		c.session.bind(client.Auth, c.store)
 	} else if c.store != nil {

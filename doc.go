@@ -83,7 +83,7 @@
 // which records the mutation and checks by reads whether it happened. Calls without a key do not
 // use the log.
 //
-// Package [github.com/lendingapi/lending-go/reconcile] has the loop that repeats the calls.
+// Package [github.com/lendingapi/lending-go/orders] has the loop that repeats the calls.
 //
 // # Records
 //

@@ -62,7 +62,6 @@ type Document struct {
 }
 
 var (
-	errStalled     = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
 	errNotAccepted = hidden("the service did not accept the document", nil)
 	errOver        = errors.New("lending: the upload is over")
 	errEarlyAnswer = hidden("the service answered before it had the whole document", nil)

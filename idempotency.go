@@ -210,7 +210,7 @@ type MutationCall struct{ hidden opaque.Value[*sendOnce] }
 func (m *MutationCall) exchange() *exchange { return m.hidden().x }
 
 // Client returns the client of the call, for reads with the context of Do.
-func (m *MutationCall) Client() *Client { return m.exchange().client.settings().forLayer }
+func (m *MutationCall) Client() *Client { return clientOf(m.exchange().client) }
 
 // Method returns the method of the request, for example "POST".
 func (m *MutationCall) Method() string { return m.exchange().request.method }

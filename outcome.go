@@ -3,6 +3,7 @@ package lending
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
@@ -131,4 +132,33 @@ func interruption(err error) string {
 		return "a function ended its goroutine"
 	}
 	return ""
+}
+
+// Next is the decision of [NextOf] about the next step after an error. The zero Next means stop.
+type Next struct {
+	// Retry reports whether the same step may run again. Nothing happens twice.
+	Retry bool
+	// After is the wait before the retry. If After is 0, use a back-off. After is always 0
+	// without Retry.
+	After time.Duration
+	// Person reports whether a person must act. With Retry, the step succeeds after the person
+	// has acted. Without Retry, the program cannot go on.
+	Person bool
+}
+
+// String returns "retry", "stop", "person" or "person, retry", with the wait.
+func (n Next) String() string {
+	text := "stop"
+	switch {
+	case n.Person && n.Retry:
+		text = "person, retry"
+	case n.Person:
+		text = "person"
+	case n.Retry:
+		text = "retry"
+	}
+	if n.After > 0 {
+		text += " after " + n.After.String()
+	}
+	return text
 }

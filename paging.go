@@ -14,9 +14,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// maxTake is the largest page of the loan lists and the message list.
-const maxTake = 200
-
 // ListOptions select a part of a list. A nil pointer leaves the choice to the service.
 //
 // A list is not a snapshot: records that appear or disappear between two calls shift the others.

@@ -147,6 +147,11 @@ func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
 
+const (
+	maxAnswer = 64 << 20 // the largest response, decompressed
+	maxTake   = 200      // the largest page of the loan lists and the message list
+)
+
 // types are the types of this package with their own JSON.
 var types = recordjson.Types{
 	Secret: reflect.TypeFor[Secret](), Record: recordType, MaxSize: maxAnswer, Page: maxTake,

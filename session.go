@@ -146,6 +146,9 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 	return Token{Value: Secret{token}, Expires: expires, adopted: adopted}, nil
 }
 
+// pause returns the time until the next sign-in may follow.
+func (s *Session) pause() time.Duration { return s.state().engine.Pause() }
+
 // SignIn makes sure that the session has a token that the service accepts. If the session has a
 // token, SignIn refreshes it. If there is no token, or the service answers the refresh with 401,
 // SignIn signs in. It ignores the pause after failed sign-ins and works without the
@@ -211,6 +214,8 @@ func (e *signInError) Is(target error) bool {
 	}
 	return target == knows(OutcomeNotSent)
 }
+
+func (e *signInError) next() Next { return nextOfSignIn(e) }
 
 var (
 	errClosed   = &signInError{text: "the client is closed"}
@@ -322,12 +327,6 @@ func failureOf(err error, codeSent bool) *signin.Failure {
 		failed.RetryAfter = answer.RetryAfter
 	}
 	return failed
-}
-
-// isRefusal reports whether the service has looked at a sign-in and said no.
-func isRefusal(err error) bool {
-	failed, ok := errors.AsType[*Error](err)
-	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
 }
 
 // failureKind is what other processes learn of a failed sign-in.

@@ -18,7 +18,7 @@ func TestRootImportsNoPackageAboveIt(t *testing.T) {
 		imported = append(imported, strings.TrimSpace(path))
 	}
 	require.Contains(t, imported, root+"/internal/jsonsplit")
-	for _, above := range []string{"webhook", "idempotency", "idempotency/store", "ops", "reconcile", "lendingtest"} {
+	for _, above := range []string{"webhook", "idempotency", "idempotency/store", "ops", "orders", "lendingtest"} {
 		require.NotContains(t, imported, root+"/"+above)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/reconcile"
+	"github.com/lendingapi/lending-go/orders"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
@@ -46,27 +46,27 @@ func work(ctx context.Context, address, phone, directory string) error {
 		return err
 	}
 	defer client.Close()
-	orders, err := readOrders(directory)
+	rows, err := readOrders(directory)
 	if err != nil {
 		return err
 	}
-	return seeThrough(ctx, orders, &partner.Partner{Client: client, Phone: phone})
+	return seeThrough(ctx, rows, &partner.Partner{Client: client, Phone: phone})
 }
 
 // seeThrough returns when all orders are done, or with an error when an order needs a person.
-func seeThrough(ctx context.Context, orders *table, p *partner.Partner) error {
+func seeThrough(ctx context.Context, rows *table, p *partner.Partner) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	step := func(ctx context.Context, order string) error {
-		err := p.Onboard(ctx, orders.get(order))
-		if err == nil && orders.done(order) {
+		err := p.Onboard(ctx, rows.get(order))
+		if err == nil && rows.done(order) {
 			stop(errAllDone)
 		}
 		return err
 	}
-	worker, err := reconcile.New(orders.open, step, &reconcile.Options{
+	worker, err := orders.New(rows.open, step, &orders.Options{
 		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: patience,
-		Report: func(r reconcile.Result) { // your program tells a person, and continues with the other orders
+		Report: func(r orders.Result) { // your program tells a person, and continues with the other orders
 			if r.Err != nil && (r.Next.Person || !r.Next.Retry) {
 				stop(fmt.Errorf("%s: %s: %w", r.Order, r.Next, r.Err))
 			}
@@ -97,25 +97,25 @@ func readOrders(directory string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	var orders []partner.Order
-	if err := json.Unmarshal(text, &orders); err != nil {
+	var all []partner.Order
+	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, err
 	}
 	t := &table{rows: map[string]partner.Order{}}
-	for _, o := range orders {
+	for _, o := range all {
 		t.rows[o.ID] = o
 	}
 	return t, nil
 }
 
 // open lists the open orders.
-func (t *table) open(context.Context) (orders []string, _ error) {
+func (t *table) open(context.Context) (ids []string, _ error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.rows {
-		orders = append(orders, id)
+		ids = append(ids, id)
 	}
-	return orders, nil
+	return ids, nil
 }
 
 func (t *table) get(id string) partner.Order {

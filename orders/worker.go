@@ -1,7 +1,7 @@
-// Package reconcile completes open orders. The program lists its open orders and has a function,
+// Package orders completes open orders. The program lists its open orders and has a function,
 // the step, that begins each order at the top. A [Worker] decides when to call the step.
 //
-//	worker, err := reconcile.New(orders.Open, func(ctx context.Context, order string) error {
+//	worker, err := orders.New(table.Open, func(ctx context.Context, order string) error {
 //		return onboard(ctx, client, order) // each mutation with a key: order+"/create-customer"
 //	}, nil)
 //
@@ -13,6 +13,17 @@
 // not the events. A webhook is a hint to run an order's step now. The service promises no
 // redelivery and lists no events, so the worker also makes a pass over all open orders every
 // minute. A lost event costs at most the time until the next pass.
+//
+// # The list of open orders
+//
+// Keep the orders in a table of your own. The list needs no outbox and no queue:
+//
+//	INSERT INTO orders (id, request, state) VALUES ($1, $2, 'open') -- when you accept the order
+//	SELECT id FROM orders WHERE state = 'open'                      -- the list
+//	UPDATE orders SET state = 'done' WHERE id = $1                  -- the end of the step
+//
+// The INSERT belongs to the transaction that accepts the order. After its commit, call
+// [Worker.Hint] with the order; if the process dies before, the next pass finds the order.
 //
 // # The step
 //
@@ -47,7 +58,7 @@
 // this is rare.
 //
 // The worker keeps nothing on disk. In memory it keeps waiting and stopped orders.
-package reconcile
+package orders
 
 import (
 	"context"
@@ -102,9 +113,9 @@ func New(open func(context.Context) ([]string, error), step func(ctx context.Con
 	o := &w.options
 	switch {
 	case open == nil || step == nil:
-		return nil, errors.New("lending/reconcile: open and step are required")
+		return nil, errors.New("lending/orders: open and step are required")
 	case o.Every < 0 || o.Concurrency < 0 || o.StepsPerMinute < 0 || o.StepTimeout < 0:
-		return nil, errors.New("lending/reconcile: an option is negative; set 0 for its default")
+		return nil, errors.New("lending/orders: an option is negative; set 0 for its default")
 	}
 	setDefault(&o.Every, time.Minute)
 	setDefault(&o.Concurrency, 8)
@@ -147,7 +158,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.isRun = true
 	w.mu.Unlock()
 	if isRun {
-		return errors.New("lending/reconcile: the worker is running already; call Run once")
+		return errors.New("lending/orders: the worker is running already; call Run once")
 	}
 	var group sync.WaitGroup
 	group.Go(func() { w.passes(ctx) })

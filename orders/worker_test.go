@@ -1,4 +1,4 @@
-package reconcile_test
+package orders_test
 
 import (
 	"context"
@@ -21,25 +21,25 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/reconcile"
+	"github.com/lendingapi/lending-go/orders"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
 // shop is a program's table of orders, and a worker that runs in a bubble.
 type shop struct {
-	*reconcile.Worker
+	*orders.Worker
 	start   time.Time
 	mu      sync.Mutex
 	open    map[string]bool
 	listing func() error // before the open orders are listed
 	steps   map[string][]time.Duration
-	results []reconcile.Result
+	results []orders.Result
 	stop    context.CancelFunc
 	ended   chan error
 }
 
 // inShop runs f beside a worker, which has ended with all its goroutines afterwards.
-func inShop(t *testing.T, opts reconcile.Options, orders []string,
+func inShop(t *testing.T, opts orders.Options, open []string,
 	step func(ctx context.Context, s *shop, order string) error, f func(t *testing.T, s *shop),
 ) {
 	t.Helper()
@@ -48,15 +48,15 @@ func inShop(t *testing.T, opts reconcile.Options, orders []string,
 			start: time.Now(), open: map[string]bool{}, steps: map[string][]time.Duration{},
 			ended: make(chan error, 1),
 		}
-		for _, order := range orders {
+		for _, order := range open {
 			s.open[order] = true
 		}
-		opts.Report = func(r reconcile.Result) {
+		opts.Report = func(r orders.Result) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.results = append(s.results, r)
 		}
-		s.Worker = fake.Must(reconcile.New(s.list, func(ctx context.Context, order string) error {
+		s.Worker = fake.Must(orders.New(s.list, func(ctx context.Context, order string) error {
 			s.mu.Lock()
 			s.steps[order] = append(s.steps[order], time.Since(s.start))
 			s.mu.Unlock()
@@ -123,7 +123,7 @@ func later(wait time.Duration) error { return &lending.Error{Effect: lending.Rea
 
 // TestPassCatchesALostHint places an order of which nobody tells the worker.
 func TestPassCatchesALostHint(t *testing.T) {
-	inShop(t, reconcile.Options{}, []string{"a"}, succeed, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, []string{"a"}, succeed, func(t *testing.T, s *shop) {
 		bubble.Elapse(10 * time.Second)
 		s.set("b", true)
 		bubble.Elapse(2 * time.Minute)
@@ -137,7 +137,7 @@ func TestPassCatchesALostHint(t *testing.T) {
 
 // TestEventIsAHint delivers events of webhooks, before the worker runs too.
 func TestEventIsAHint(t *testing.T) {
-	inShop(t, reconcile.Options{}, nil, succeed, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, nil, succeed, func(t *testing.T, s *shop) {
 		bubble.Elapse(10 * time.Second)
 		s.set("a", true)
 		handle := s.OnEvent(func(e *webhook.Event) []string { return []string{string(e.Name)} })
@@ -149,11 +149,11 @@ func TestEventIsAHint(t *testing.T) {
 
 // TestHintGoesFirst has an event overtake the orders of a pass.
 func TestHintGoesFirst(t *testing.T) {
-	var orders []string
+	var open []string
 	for i := range 100 {
-		orders = append(orders, strconv.Itoa(i))
+		open = append(open, strconv.Itoa(i))
 	}
-	inShop(t, reconcile.Options{}, orders, succeed, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, open, succeed, func(t *testing.T, s *shop) {
 		bubble.Elapse(time.Second)
 		s.Hint("new")
 		bubble.Elapse(250 * time.Millisecond)
@@ -164,7 +164,7 @@ func TestHintGoesFirst(t *testing.T) {
 // TestHintDuringAStepIsNotLost has an order change while its step looks at it.
 func TestHintDuringAStepIsNotLost(t *testing.T) {
 	slow := func(context.Context, *shop, string) error { bubble.Elapse(5 * time.Second); return nil }
-	inShop(t, reconcile.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
 		bubble.Elapse(time.Second)
 		s.Hint("a")
 		bubble.Elapse(10 * time.Second)
@@ -175,7 +175,7 @@ func TestHintDuringAStepIsNotLost(t *testing.T) {
 // TestHintDuringAPassIsNotLost has the list of a pass be older than an order that waits.
 func TestHintDuringAPassIsNotLost(t *testing.T) {
 	fails := func(context.Context, *shop, string) error { return later(5 * time.Second) }
-	inShop(t, reconcile.Options{}, nil, fails, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, nil, fails, func(t *testing.T, s *shop) {
 		s.onList(func() error { s.mu.Unlock(); bubble.Elapse(2 * time.Second); s.mu.Lock(); return nil })
 		bubble.Elapse(61 * time.Second)
 		s.Hint("a")
@@ -207,7 +207,7 @@ func TestWaitsAsTheErrorSays(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fails := func(context.Context, *shop, string) error { return fmt.Errorf("step: %w", test.err) }
-			inShop(t, reconcile.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
+			inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
 				for until := time.Now().Add(test.passed); time.Now().Before(until); bubble.Elapse(500 * time.Millisecond) {
 					if test.hint {
 						s.Hint("a")
@@ -231,7 +231,7 @@ func TestWaitsAsTheErrorSays(t *testing.T) {
 // TestStoppedOrderBeginsAnewOnceItWasClosed mends an order in the table.
 func TestStoppedOrderBeginsAnewOnceItWasClosed(t *testing.T) {
 	fails := func(context.Context, *shop, string) error { return &lending.ArgumentError{} }
-	inShop(t, reconcile.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
 		bubble.Elapse(90 * time.Second)
 		s.set("a", false)
 		bubble.Elapse(time.Minute)
@@ -244,7 +244,7 @@ func TestStoppedOrderBeginsAnewOnceItWasClosed(t *testing.T) {
 // TestClosedOrderIsForgotten closes an order that waits.
 func TestClosedOrderIsForgotten(t *testing.T) {
 	fails := func(context.Context, *shop, string) error { return later(150 * time.Second) }
-	inShop(t, reconcile.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
 		bubble.Elapse(time.Second)
 		s.set("a", false)
 		bubble.Elapse(time.Hour)
@@ -269,15 +269,15 @@ func TestPanicEndsNothing(t *testing.T) {
 				}
 				return nil
 			}
-			inShop(t, reconcile.Options{}, []string{"bad", "good"}, step, func(t *testing.T, s *shop) {
+			inShop(t, orders.Options{}, []string{"bad", "good"}, step, func(t *testing.T, s *shop) {
 				s.onList(func() error { s.listing = nil; panic("hush") })
 				bubble.Elapse(150 * time.Second)
 				assert.Len(t, s.at("good"), 3)
 				assert.NotEmpty(t, s.at("bad"))
-				failed := slices.IndexFunc(s.results, func(r reconcile.Result) bool { return r.Order == "bad" })
+				failed := slices.IndexFunc(s.results, func(r orders.Result) bool { return r.Order == "bad" })
 				require.Error(t, s.results[failed].Err)
 				assert.True(t, s.results[failed].Next.Retry)
-				assert.True(t, slices.ContainsFunc(s.results, func(r reconcile.Result) bool { return r.Order == "" }))
+				assert.True(t, slices.ContainsFunc(s.results, func(r orders.Result) bool { return r.Order == "" }))
 			})
 		})
 	}
@@ -286,8 +286,8 @@ func TestPanicEndsNothing(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
 		defer stop()
 		steps := 0
-		w := fake.Must(reconcile.New(list, func(context.Context, string) error { steps++; return nil },
-			&reconcile.Options{Report: func(reconcile.Result) { panic("hush") }}))
+		w := fake.Must(orders.New(list, func(context.Context, string) error { steps++; return nil },
+			&orders.Options{Report: func(orders.Result) { panic("hush") }}))
 		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
 		assert.Equal(t, 2, steps)
 	})
@@ -306,7 +306,7 @@ func TestSlowStepHoldsNobody(t *testing.T) {
 		}
 		return ctx.Err()
 	}
-	inShop(t, reconcile.Options{Concurrency: 2}, []string{"slow", "a", "b"}, step, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{Concurrency: 2}, []string{"slow", "a", "b"}, step, func(t *testing.T, s *shop) {
 		for range 50 {
 			s.Hint("a", "b")
 			bubble.Elapse(time.Second)
@@ -320,9 +320,9 @@ func TestSlowStepHoldsNobody(t *testing.T) {
 
 // TestBounds has 10,000 open orders: how many steps begin in a minute, and how many run at a time.
 func TestBounds(t *testing.T) {
-	var orders []string
+	var open []string
 	for i := range 10_000 {
-		orders = append(orders, strconv.Itoa(i))
+		open = append(open, strconv.Itoa(i))
 	}
 	var mu sync.Mutex
 	now, most := 0, 0
@@ -337,7 +337,7 @@ func TestBounds(t *testing.T) {
 		mu.Unlock()
 		return nil
 	}
-	inShop(t, reconcile.Options{Concurrency: 20, StepsPerMinute: 1000}, orders, step, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{Concurrency: 20, StepsPerMinute: 1000}, open, step, func(t *testing.T, s *shop) {
 		bubble.Elapse(5*time.Minute - time.Second)
 		s.mu.Lock()
 		assert.InDelta(t, 5000, len(s.steps), 20, "no order has a second turn before all had one")
@@ -358,7 +358,7 @@ func TestEndWaitsForTheSteps(t *testing.T) {
 		ended = ctx.Err()
 		return nil
 	}
-	inShop(t, reconcile.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
 		require.Error(t, s.Run(t.Context()), "it runs already")
 		s.stop()
 		s.Hint("b")
@@ -376,7 +376,7 @@ func TestEndWaitsForTheSteps(t *testing.T) {
 
 // TestFailedPassIsTriedAgain lists the open orders in vain, and then not.
 func TestFailedPassIsTriedAgain(t *testing.T) {
-	inShop(t, reconcile.Options{}, nil, succeed, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, nil, succeed, func(t *testing.T, s *shop) {
 		failures := 0
 		s.onList(func() error {
 			if failures++; failures <= 3 {
@@ -396,27 +396,27 @@ func TestFailedPassIsTriedAgain(t *testing.T) {
 // TestReplicas has two workers see the same orders through, at a service that loses answers:
 // each mutation happens once, and each order comes to its end.
 func TestReplicas(t *testing.T) {
-	const orders, route = 20, "POST /api/Application/create-application"
+	const count, route = 20, "POST /api/Application/create-application"
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		entries := store.NewMemory()
 		var mu sync.Mutex
 		open := map[string]lending.CustomerID{}
-		for i := range orders {
+		for i := range count {
 			customer := service.AddCustomer(lendingtest.Customer{Email: fmt.Sprintf("order-%d@example.com", i)})
 			open[fmt.Sprintf("order-%d", i)] = fake.Must(lending.ParseCustomerID(customer.ID))
 		}
-		for range orders / 2 {
+		for range count / 2 {
 			service.Fail(route, lendingtest.Fault{ResetAfter: true})
 			service.Fail(route, lendingtest.Fault{ResetBefore: true})
 			service.Fail(route, lendingtest.Fault{Times: 1})
 		}
-		list := func(context.Context) (orders []string, _ error) {
+		list := func(context.Context) (all []string, _ error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for order := range open {
-				orders = append(orders, order)
+				all = append(all, order)
 			}
-			return orders, nil
+			return all, nil
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var replicas sync.WaitGroup
@@ -438,7 +438,7 @@ func TestReplicas(t *testing.T) {
 				}
 				return err
 			}
-			w := fake.Must(reconcile.New(list, step, nil))
+			w := fake.Must(orders.New(list, step, nil))
 			replicas.Go(func() { _ = w.Run(ctx) })
 		}
 		bubble.Elapse(30 * time.Minute)
@@ -448,7 +448,7 @@ func TestReplicas(t *testing.T) {
 		for customer, n := range service.ExecutedFor(route) {
 			assert.Equal(t, 1, n, customer)
 		}
-		assert.Equal(t, orders, service.Executed(route))
+		assert.Equal(t, count, service.Executed(route))
 	})
 }
 
@@ -459,14 +459,14 @@ func TestNewRefuses(t *testing.T) {
 		name string
 		open func(context.Context) ([]string, error)
 		step func(context.Context, string) error
-		opts reconcile.Options
+		opts orders.Options
 	}{
-		{"no list", nil, step, reconcile.Options{}},
-		{"no step", list, nil, reconcile.Options{}},
-		{"negative", list, step, reconcile.Options{Every: -1}},
+		{"no list", nil, step, orders.Options{}},
+		{"no step", list, nil, orders.Options{}},
+		{"negative", list, step, orders.Options{Every: -1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := reconcile.New(test.open, test.step, &test.opts)
+			_, err := orders.New(test.open, test.step, &test.opts)
 			require.Error(t, err)
 		})
 	}

@@ -1,4 +1,4 @@
-package reconcile_test
+package orders_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/reconcile"
+	"github.com/lendingapi/lending-go/orders"
 )
 
 func Example() {
@@ -28,9 +28,9 @@ func Example() {
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // the response is lost
 
 	ctx, stop := context.WithCancel(context.Background())
-	orders := map[string]string{"order-42": "ada@example.com"} // a program has a table
+	table := map[string]string{"order-42": "ada@example.com"} // a program has a table
 	list := func(context.Context) (open []string, _ error) {
-		for order := range orders {
+		for order := range table {
 			open = append(open, order)
 		}
 		return open, nil
@@ -38,7 +38,7 @@ func Example() {
 	step := func(ctx context.Context, order string) error {
 		ctx = lending.WithIdempotencyKey(ctx, order+"/create-customer")
 		_, err := client.Applications.CreateCustomer(ctx, lending.UserRequest{
-			FirstName: "Ada", LastName: "Lovelace", Email: orders[order],
+			FirstName: "Ada", LastName: "Lovelace", Email: table[order],
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "(415) 555-0100",
 		})
 		if err == nil {
@@ -46,7 +46,7 @@ func Example() {
 		}
 		return err
 	}
-	worker, err := reconcile.New(list, step, &reconcile.Options{Report: func(r reconcile.Result) {
+	worker, err := orders.New(list, step, &orders.Options{Report: func(r orders.Result) {
 		if r.Err != nil {
 			fmt.Println(r.Order+":", r.Next)
 		}
