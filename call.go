@@ -6,12 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"time"
-
-	"github.com/lendingapi/lending-go/internal/redact"
 )
-
-// callTimeout bounds a call whose context has no deadline.
-const callTimeout = 2 * time.Minute
 
 // get calls a route that changes nothing. The client may repeat the call.
 func get[T any](ctx context.Context, c *carrier, r request) (T, error) {
@@ -83,27 +78,6 @@ func (x *exchange) check() ([]byte, error) {
 	return body, err
 }
 
-// deliver sends the request with a token. If the service refuses the token, deliver sends a read
-// once more with a new token, and again if the new token comes from a [TokenStore] and is
-// refused too. deliver returns an error if the response is no success. This is the only loop
-// around attempts besides [exchange.repeat], which is for reads.
-func (x *exchange) deliver(ctx context.Context, body []byte) error {
-	for sent := 1; ; sent++ {
-		token, err := x.client.token(ctx, &x.request)
-		if err != nil {
-			return x.notSent(err)
-		}
-		if err := x.attempt(ctx, token, body); err != nil {
-			return err
-		}
-		refused := x.answer.StatusCode == http.StatusUnauthorized && x.client.drop(token)
-		again := sent == 1 || sent == 2 && token.adopted
-		if !refused || x.request.effect == Mutation || !again {
-			return x.failure()
-		}
-	}
-}
-
 // bound gives ctx an end: a deadline if there is none, and x.stop. A call with a key always has
 // a deadline, for which other calls with the key can wait.
 func (x *exchange) bound(ctx context.Context) context.Context {
@@ -150,33 +124,4 @@ func (x *exchange) done(err error) {
 	for _, end := range x.ends {
 		defer end(x.call) //nolint:gocritic // so that all run, even after a panic
 	}
-}
-
-// token returns the token for r, the zero Token for an anonymous route.
-func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
-	switch {
-	case r.anonymous || !r.token.Value.IsZero():
-		return r.token, nil
-	case c.settings().tokens == nil:
-		return Token{}, errNoTokens
-	}
-	token, err := c.settings().tokens.Token(ctx)
-	if err != nil && !redact.IsKnown(err) {
-		err = hidden("the source of tokens failed; check the TokenSource", err)
-	}
-	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
-		err = errBadToken
-	}
-	return token, err
-}
-
-// drop tells the token source that the service refused token, and reports whether the source can
-// get another.
-func (c *carrier) drop(token Token) bool {
-	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
-	if !ok || token.Value.IsZero() {
-		return false
-	}
-	source.Invalidate(token)
-	return true
 }

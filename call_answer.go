@@ -41,14 +41,6 @@ import (
 // records or with a record that reports a failure; any other content for an upload or a
 // confirmed withdrawal. The caller judges the response of [Client.Do].
 
-// parsedAnswer is the content of a 2xx response, found in a single pass.
-type parsedAnswer struct {
-	text   []byte // without a byte order mark
-	body   []byte // text without surrounding white space
-	valid  bool   // body is a JSON value
-	failed string // the member that reports a failure; "" if there is none
-}
-
 // parseAnswer parses the body of a response.
 func parseAnswer(answer *Response) parsedAnswer {
 	var s parsedAnswer

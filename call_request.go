@@ -5,96 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
-	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
-
-// exchange is a call's conversation with the service. The exchange is also the RoundTripper
-// below the call's http.Client: it sees every attempt, and nothing above can undo its work.
-type exchange struct {
-	client  *carrier
-	request request
-	result  reflect.Type    // of the call
-	caller  context.Context //nolint:containedctx // for the observers; attempts have a traced context
-	http    http.Client     // its transport is the exchange
-
-	call Call         // as observers see the call
-	ends []func(Call) // functions of the observers for the end of the call
-
-	key      *idempotencyKey     // of the mutation; nil for a call without a key
-	deadline *transport.Deadline // of a mutation with a key
-	prepared *transport.Prepared // the connection of a mutation with a key; may be nil
-
-	attempts int
-	answer   Response      // the last response
-	parsed   parsedAnswer  // the content of answer
-	reply    http.Response // the part of answer for the http.Client
-	body     io.LimitedReader
-	err      error // the error of the last attempt
-
-	// The number of connections the transport got, and the number of times it wrote each mark of
-	// the request; whether it sent too often, and the function to end the call then. The hooks
-	// may run after the attempt has returned.
-	gotConn atomic.Int32
-	marks   [3]atomic.Int32
-	excess  atomic.Bool
-	stop    context.CancelFunc
-}
-
-// request describes a call. The verb, for example get, sets the last two fields.
-type request struct {
-	path      string // as the interface prints it, with {placeholders}
-	args      []string
-	query     []param
-	body      any     // the request record, or an *upload; nil for none
-	also      checker // rules besides those of path, query and body; nil for none
-	anonymous bool
-	batch     int   // number of records in a bulk creation; 0 for other calls
-	token     Token // instead of the client's own
-	signIn    bool  // the response holds a token, which no layer may see
-
-	// checkWith names the reads that show whether a mutation happened, for [Error].CheckWith; ""
-	// if no read shows it.
-	checkWith string
-
-	// tokenTells makes the token in a response the only evidence of success.
-	tokenTells bool
-	// acceptance returns why a response is no success, for routes with rules of their own.
-	acceptance func(*exchange) error
-	// fits returns why a result is not the requested record; nil accepts any record.
-	fits func(result any) *shapeError
-
-	method string
-	effect Effect
-
-	// withheld is the error of a mutation with a key that lacks nothing but secrets: it cannot
-	// be sent, and a recorded answer needs none.
-	withheld error
-}
-
-// streamed is a body produced while the transport sends it.
-type streamed interface {
-	bind(ctx context.Context, hr *http.Request)
-	isWhole() bool // the transport has the last byte
-}
-
-// param is a query parameter. An empty value is left out, or an error if the parameter is required.
-type param struct {
-	name, value string
-	required    bool
-}
 
 // prepare returns the body, or all broken rules of the request. With hasKey it withholds the
 // error of missing secrets.
@@ -238,31 +159,6 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 // mediaJSON is the value of a header. Requests share it, because nobody changes headers in place.
 var mediaJSON = []string{"application/json"}
 
-// carrier sends the calls of a client. The services hold the carrier, which knows neither the
-// services nor the client.
-type carrier struct{ hidden opaque.Value[*settings] }
-
-func (c *carrier) settings() *settings { return c.hidden() }
-
-// settings are the settings of a carrier.
-type settings struct {
-	base      url.URL
-	userAgent []string // the value of the header
-	http      http.Client
-	fresh     *transport.Fresh // sends mutations and checks; nil for a caller's transport
-	foreign   bool             // the http.Client is the caller's, and may use HTTP/2 and add headers
-	tokens    TokenSource
-	logger    *slog.Logger
-	observers []func(context.Context, Attempt)
-
-	callObservers []func(context.Context, Call) (context.Context, func(Call))
-
-	account string // [MutationCall.Account]
-
-	// doOnce sends a mutation that has a key; nil if the client has no layer for keys.
-	doOnce func(ctx context.Context, x *exchange, body []byte) (answered bool, err error)
-}
-
 // bind makes the HTTP request: URL, headers, token, body.
 func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte) *http.Request {
 	u := c.settings().base
@@ -298,24 +194,6 @@ const (
 	uploadLease = time.Hour
 )
 
-type idempotencyContext struct{}
-
-// idempotencyKey is the value of a context for the layer.
-type idempotencyKey struct {
-	name  string
-	check bool // instead of a name: reads with this context are checks of the layer
-}
-
-func keyIn(ctx context.Context) *idempotencyKey {
-	key, _ := ctx.Value(idempotencyContext{}).(*idempotencyKey)
-	return key
-}
-
-// withoutKey returns ctx without its key, for the calls that precede a mutation.
-func withoutKey(ctx context.Context) context.Context {
-	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
-}
-
 // takeKey moves the key from ctx to the exchange, so that no call on the way has the key. It
 // also marks the checks of a layer.
 func (x *exchange) takeKey(ctx context.Context) context.Context {
@@ -346,20 +224,5 @@ func (x *exchange) checkKey() error {
 	return c.err(x.request.method, x.request.path)
 }
 
-// isUpload reports whether the request has a streamed body.
-func (r *request) isUpload() bool {
-	_, ok := r.body.(streamed)
-	return ok
-}
-
 // secretParam is the only secret query parameter.
 const secretParam = "ssn"
-
-// Values of [Call].Idempotency that this package sets.
-const (
-	idempotencyCheck = "check" // a read that a layer makes
-	idempotencySent  = "sent"  // a mutation with a key that a layer sends
-)
-
-// nothing is the result of routes without a response body.
-type nothing struct{}

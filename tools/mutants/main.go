@@ -6,7 +6,7 @@
 // An entry has a file and its tests, the lines to remove, the lines to add and, if the mutant
 // may survive, the reason. The tests may be in any package of the file's module:
 //
-//	call_attempt.go TestNothingIsSentTwice|TestGuardHolds
+//	call_send.go TestNothingIsSentTwice|TestGuardHolds
 //	- hr = guard(hr)
 //	+ _ = guard(hr)
 //	= a reason

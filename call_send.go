@@ -11,11 +11,66 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/neterr"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // maxProblem is the limit of a response without success, decompressed: see maxAnswer.
 const maxProblem = 1 << 20
+
+// deliver sends the request with a token. If the service refuses the token, deliver sends a read
+// once more with a new token, and again if the new token comes from a [TokenStore] and is
+// refused too. deliver returns an error if the response is no success. This is the only loop
+// around attempts besides [exchange.repeat], which is for reads.
+func (x *exchange) deliver(ctx context.Context, body []byte) error {
+	for sent := 1; ; sent++ {
+		token, err := x.client.token(ctx, &x.request)
+		if err != nil {
+			return x.notSent(err)
+		}
+		if err := x.attempt(ctx, token, body); err != nil {
+			return err
+		}
+		refused := x.answer.StatusCode == http.StatusUnauthorized && x.client.drop(token)
+		again := sent == 1 || sent == 2 && token.adopted
+		if !refused || x.request.effect == Mutation || !again {
+			return x.failure()
+		}
+	}
+}
+
+// token returns the token for r, the zero Token for an anonymous route.
+func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
+	switch {
+	case r.anonymous || !r.token.Value.IsZero():
+		return r.token, nil
+	case c.settings().tokens == nil:
+		return Token{}, errNoTokens
+	}
+	token, err := c.settings().tokens.Token(ctx)
+	if err != nil && !redact.IsKnown(err) {
+		err = hidden("the source of tokens failed; check the TokenSource", err)
+	}
+	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
+		err = errBadToken
+	}
+	return token, err
+}
+
+// drop tells the token source that the service refused token, and reports whether the source can
+// get another.
+func (c *carrier) drop(token Token) bool {
+	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
+	if !ok || token.Value.IsZero() {
+		return false
+	}
+	source.Invalidate(token)
+	return true
+}
 
 // attempt sends a mutation once, and a read up to five times. It returns an error without a
 // response, and for a cut 2xx response.
@@ -74,6 +129,71 @@ func closeBody(resp *http.Response) {
 	if resp != nil {
 		_ = resp.Body.Close()
 	}
+}
+
+// The bounds on retrying a read.
+const (
+	maxRetries   = 4
+	firstBackoff = 300 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+	maxWait      = time.Hour // a longer Retry-After is not waited for
+)
+
+// repeat retries a read after wait, until the read succeeds, fails for good, or the next attempt
+// would begin after the deadline. A mutation never comes here.
+func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response, error) {
+	if err := backoff.Sleep(hr.Context(), wait); err != nil {
+		return nil, err
+	}
+	rr, err := retryablehttp.FromRequest(hr)
+	if err != nil {
+		return nil, err
+	}
+	client := &retryablehttp.Client{
+		HTTPClient:   &x.http,
+		RetryMax:     maxRetries - 1,
+		Backoff:      func(least, _ time.Duration, _ int, _ *http.Response) time.Duration { return least },
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (again bool, _ error) {
+		client.RetryWaitMin, again = x.again(ctx, resp, err)
+		return again, nil
+	}
+	return client.Do(rr)
+}
+
+// again decides after an attempt whether to retry the read, and after which wait.
+func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (wait time.Duration, again bool) {
+	if ctx.Err() != nil || !isTransient(resp, err) {
+		return 0, false
+	}
+	var asked time.Duration
+	if resp != nil {
+		asked = backoff.RetryAfter(x.answer.Header)
+	}
+	wait = asked + backoff.After(x.attempts, firstBackoff, maxBackoff)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		if resp != nil { // the error then has status and errNoTime
+			x.err = errNoTime
+		}
+		return 0, false
+	}
+	return wait, asked <= maxWait
+}
+
+// errNoTime is the cause of a read that gives up before the deadline of its context.
+var errNoTime = hidden("the deadline comes before the time to try again", context.DeadlineExceeded)
+
+func isTransient(resp *http.Response, err error) bool {
+	if err != nil {
+		return !neterr.IsPermanent(err) && !errors.Is(err, ErrTooLarge)
+	}
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // RoundTrip makes an attempt and reads the whole response, so that a cut 2xx response counts as
