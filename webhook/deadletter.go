@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -59,7 +59,7 @@ type DeadLetterFilter struct {
 }
 
 // MaxDeadLetters is the largest number of dead letters in a call.
-const MaxDeadLetters = deadletters.Max
+const MaxDeadLetters = claimer.MaxDeadLetters
 
 // ErrNoDeadLetter means a missing dead letter: somebody redrove or dropped it.
 var ErrNoDeadLetter error = redact.Text("lending/webhook: no dead letter has this id; list the dead letters again")

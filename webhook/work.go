@@ -169,7 +169,7 @@ func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context
 
 // recorded calls end once, and reports success.
 func (w *worker) recorded(ctx context.Context, end func(context.Context) error) bool {
-	ctx, cancel := toRecord(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err := safely.Call[lending.PanicError](func() error { return end(ctx) })
 	if err != nil {

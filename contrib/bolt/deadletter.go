@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
 )
@@ -106,7 +106,7 @@ func (b *Inbox) DeadLetterEvent(_ context.Context, id string) (event *webhook.Ev
 
 // Redrive implements [webhook.DeadLetters].
 func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
-	if err := deadletters.CheckRedrive(ids); err != nil {
+	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
 	letters, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte) error {
@@ -118,13 +118,13 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 
 // Drop implements [webhook.DeadLetters].
 func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := deadletters.CheckDrop(who, ids); err != nil {
+	if err := claimer.CheckDrop(who, ids); err != nil {
 		return 0, err
 	}
 	keys, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte) error {
 		return tx.Bucket(bodies).Delete(number)
 	})
-	deadletters.LogDrop(ctx, b.logger(), who, keys)
+	claimer.LogDrop(ctx, b.logger(), who, keys)
 	return len(keys), err
 }
 

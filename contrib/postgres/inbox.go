@@ -83,11 +83,9 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if options != nil {
 		o = *options
 	}
-	usual := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
-	o.Lease, o.Keep = usual.Lease, usual.Keep
-	if o.Poll <= 0 {
-		o.Poll = time.Second
-	}
+	setDefault(&o.Lease, 5*time.Minute)
+	setDefault(&o.Keep, 72*time.Hour)
+	setDefault(&o.Poll, time.Second)
 	d, err := open(pool, &o.Tables)
 	if err != nil {
 		return nil, err
@@ -98,6 +96,12 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	b.puts, b.dones = opaque.Hide(batch.New(b.put())), opaque.Hide(batch.New(b.handled()))
 	return b, nil
+}
+
+func setDefault(d *time.Duration, usual time.Duration) {
+	if *d <= 0 {
+		*d = usual
+	}
 }
 
 // Take implements [webhook.Inbox].

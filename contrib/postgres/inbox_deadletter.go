@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -119,7 +119,7 @@ const ofLetters = ` WHERE ctid = ANY (ARRAY(
 // Redrive implements [webhook.DeadLetters]. If the connection breaks, Redrive tries again, and
 // does not count what the first attempt has redriven.
 func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
-	if err := deadletters.CheckRedrive(ids); err != nil {
+	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
 	rows, times := letterIDsOf(ids)
@@ -135,7 +135,7 @@ UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), 
 // Drop implements [webhook.DeadLetters]. If the connection breaks, Drop tries again, and neither
 // counts nor logs what the first attempt has dropped.
 func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := deadletters.CheckDrop(who, ids); err != nil {
+	if err := claimer.CheckDrop(who, ids); err != nil {
 		return 0, err
 	}
 	rows, times := letterIDsOf(ids)
@@ -151,7 +151,7 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 		})
 		return err
 	})
-	deadletters.LogDrop(ctx, b.logger(), who, keys)
+	claimer.LogDrop(ctx, b.logger(), who, keys)
 	return len(keys), err
 }
 

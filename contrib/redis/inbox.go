@@ -60,11 +60,12 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	if opts != nil {
 		o = *opts
 	}
-	times := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
+	setDefault(&o.Lease, 5*time.Minute)
+	setDefault(&o.Keep, 72*time.Hour)
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
-		options: InboxOptions{Lease: times.Lease, Keep: times.Keep}, logger: opaque.Hide(o.Logger),
+		options: InboxOptions{Lease: o.Lease, Keep: o.Keep}, logger: opaque.Hide(o.Logger),
 		stream: name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
 	}
 	options := claimer.Options{Poll: min(tending, b.options.Lease/4), Blocks: true}
@@ -74,6 +75,14 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	}
 	return b, nil
 }
+
+func setDefault(d *time.Duration, usual time.Duration) {
+	if *d <= 0 {
+		*d = usual
+	}
+}
+
+func milliseconds(d time.Duration) int64 { return max(d.Milliseconds(), 1) }
 
 // Take implements [webhook.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {

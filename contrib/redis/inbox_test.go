@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -32,89 +30,9 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 	return inbox
 }
 
-func dedupes(t *testing.T, client redis.UniversalClient, prefix string,
-	opts *webhook.DeduperOptions,
-) *lendingredis.Deduper {
-	t.Helper()
-	deduper, err := lendingredis.NewDeduper(client, prefix, opts)
-	require.NoError(t, err)
-	return deduper
-}
-
 func TestConstructorsRefuseNoClient(t *testing.T) {
-	_, err := lendingredis.NewDeduper(nil, "", nil)
+	_, err := lendingredis.NewInbox(t.Context(), nil, "", nil)
 	require.ErrorContains(t, err, "client is nil")
-	_, err = lendingredis.NewInbox(t.Context(), nil, "", nil)
-	require.ErrorContains(t, err, "client is nil")
-}
-
-func TestDeduperKeepsItsContract(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t).client()
-	defer client.Close()
-	storetest.Deduper(t, func(t *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
-		return func() webhook.Deduper { return dedupes(t, client, t.Name(), opts) }
-	})
-	left, err := client.Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	for _, key := range left {
-		ttl, err := client.PTTL(t.Context(), key).Result()
-		require.NoError(t, err)
-		require.NotEqual(t, time.Duration(-1), ttl, "a key that Redis would keep for ever") // -2: it has expired
-	}
-}
-
-// go-redis sends a command again after a lost response. A second try of the same claim succeeds.
-func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
-	server := startRedis(t)
-	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{
-		Addr: server.address(), MaxRetries: 1, ReadTimeout: 10 * time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			connection, err := new(net.Dialer).DialContext(ctx, network, address)
-			return &lossy{connection, &lose}, err
-		},
-	})
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
-	require.NoError(t, err)
-	lose.Store(true)
-	claim, err := deduper.Claim(t.Context(), "b")
-	require.NoError(t, err)
-	require.False(t, lose.Load(), "no answer was lost")
-	_, err = deduper.Claim(t.Context(), "b")
-	require.ErrorIs(t, err, webhook.ErrClaimed)
-	require.NoError(t, claim.Release(t.Context()))
-}
-
-// lossy drops a single response.
-type lossy struct {
-	net.Conn
-	lose *atomic.Bool
-}
-
-func (l *lossy) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if err == nil && l.lose.Swap(false) {
-		_ = l.Close()
-		return 0, io.EOF
-	}
-	return n, err
-}
-
-func TestDeduperFailsWithoutRedis(t *testing.T) {
-	server := startRedis(t)
-	client := server.client()
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	claim, err := deduper.Claim(t.Context(), "a")
-	require.NoError(t, err)
-	server.kill()
-	_, err = deduper.Claim(t.Context(), "b")
-	require.Error(t, err)
-	require.NotErrorIs(t, err, webhook.ErrDuplicate)
-	require.Error(t, claim.Done(t.Context()))
 }
 
 func TestInboxKeepsItsContract(t *testing.T) {
@@ -253,17 +171,11 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 }
 
-// A prefix of the address selects a receiver with a deduper instead of an inbox, or an inbox with
-// a short lease.
-const onceAt, quickAt = "once:", "quick:"
+// A prefix of the address selects an inbox with a short lease.
+const quickAt = "quick:"
 
 // openStore opens the store for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
-	if address, once := strings.CutPrefix(store, onceAt); once {
-		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:",
-			&webhook.DeduperOptions{Lease: 3 * time.Second})
-		return webhooktest.Store{Deduper: deduper}, err
-	}
 	lease := 3 * time.Second
 	if address, quick := strings.CutPrefix(store, quickAt); quick {
 		store, lease = address, 400*time.Millisecond
@@ -276,12 +188,6 @@ func openStore(store string) (webhooktest.Store, error) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-}
-
-// Without an inbox, too, the sender gets a success only after the event was handled.
-func TestOnceUnderKill(t *testing.T) {
-	t.Parallel()
-	webhooktest.Kill(t, onceAt+startRedis(t).address(), nil)
 }
 
 // Redis is killed with SIGKILL too, and started again from its log.
@@ -630,35 +536,4 @@ func TestEvictionLosesEvents(t *testing.T) {
 		_ = inbox.Put(t.Context(), event("b"))
 		return client.Exists(t.Context(), "{test}:events").Val() == 0
 	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
-}
-
-func TestDeduperForgetsWithRedis(t *testing.T) {
-	server := startRedis(t)
-	client := server.client()
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	claim, err := deduper.Claim(t.Context(), "a")
-	require.NoError(t, err)
-	require.NoError(t, claim.Done(t.Context()))
-	_, err = deduper.Claim(t.Context(), "a")
-	require.ErrorIs(t, err, webhook.ErrDuplicate)
-	server.kill()
-	server.start(t)
-	_, err = deduper.Claim(t.Context(), "a")
-	require.NoError(t, err)
-}
-
-func TestFullRedisClaimsNothing(t *testing.T) {
-	server := startRedis(t, "--maxmemory-policy", "noeviction")
-	client := server.client()
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	claim, err := deduper.Claim(t.Context(), "before")
-	require.NoError(t, err)
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	_, err = deduper.Claim(t.Context(), "a")
-	require.ErrorContains(t, err, "OOM")
-	require.NotErrorIs(t, err, webhook.ErrDuplicate)
-	require.ErrorContains(t, claim.Done(t.Context()), "OOM")
-	require.NoError(t, claim.Release(t.Context()))
 }
