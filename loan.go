@@ -373,12 +373,12 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 // only the name of GuidApiResponse.
 func acceptWithdrawal(x *exchange) error {
 	switch {
-	case len(x.parsed.body) == 0 || string(x.parsed.body) == "null":
+	case len(x.content().body) == 0 || string(x.content().body) == "null":
 		return ErrNoContent
-	case !x.parsed.valid:
+	case !x.content().valid:
 		return errNotGUID
 	}
-	ok, contradiction := verdict.Confirms(x.parsed.body, x.request.holds)
+	ok, contradiction := verdict.Confirms(x.content().body, x.request.holds)
 	switch {
 	case contradiction != "":
 		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)

@@ -167,11 +167,10 @@ func errorOr(first, err error) error {
 // keys is one key: "order-4" does not match order-42.
 //
 // A later call with a deleted key sends the mutation again. So call Forget only if no program
-// uses the keys any more: delete the order from the list of open orders first, and call Forget
-// later, for example once a day. Never call Forget in the step of an order. A loop in this or
-// another replica can start the step of an order that has just ended, from a list that it read
-// before, and the step would then send every mutation a second time. No other function deletes
-// the entry of a mutation.
+// uses the keys any more: days after the end of the order, and never in the function that makes
+// its mutations. A loop in this or another replica can still start that function, from a list of
+// open orders that it read before the order ended, and would send every mutation again. No other
+// function deletes the entry of a mutation.
 //
 // Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review,
 // or while the service can still execute an earlier send. The error is then an [*Error] with the
