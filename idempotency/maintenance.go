@@ -148,7 +148,9 @@ func errorOr(first, err error) error {
 // keys is one key: "order-4" does not match order-42.
 //
 // A later call with a deleted key sends the mutation again. So call Forget only if no program
-// uses the keys any more. No other function deletes the entry of a mutation.
+// uses the keys any more: days after the end of the order, and never in the function that makes
+// its mutations, because a late repetition would send them again. No other function deletes the
+// entry of a mutation.
 //
 // Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review,
 // or while the service can still execute an earlier send. The error is then an [*Error] with the

@@ -86,7 +86,7 @@ func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.D
 // unique constraint.
 type applications struct{ known sync.Map }
 
-// has reports whether the application of an event is known, and makes it known. The service sends
+// has reports whether an event's application was known, and adds the application. The service sends
 // an event again with a new time and a new signature. The field name is the name of the embedded
 // service, because the real name is not published.
 func (a *applications) has(event *webhook.Event) bool {
