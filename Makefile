@@ -71,7 +71,7 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 # A busy loop for each processor makes the tests wait. The failure prints the seed of its order, for go test -shuffle.
 flaky: ## Repeat the tests of MODULES (all) under load, COUNT (17) times each with 1, 2 and 4 processors; ONLY=regexp chooses tests
 	@trap 'kill $$(jobs -p)' EXIT; for i in $$(seq $$(nproc)); do while :; do :; done & done; \
-	  $(call in-modules,$(MODULES),go test -count $(or $(COUNT),17) -cpu 1$(comma)2$(comma)4 -shuffle on -parallel 6 -timeout 0 -run '$(ONLY)' ./...)
+	  $(call in-modules,$(MODULES),LENDING_TEST_LONG=1 go test -count $(or $(COUNT),17) -cpu 1$(comma)2$(comma)4 -shuffle on -parallel 6 -timeout 0 -run '$(ONLY)' ./...)
 
 # A mutant may be what guards against a flood: it does not get all of the machine's memory.
 mutants: ## Break the code of the package PKG=./webhook in many places, and list the breaks that its tests do not notice

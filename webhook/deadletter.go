@@ -45,8 +45,7 @@ type DeadLetter struct {
 	Created  time.Time         `json:"created,omitzero"` // see [Event.Created]
 	SetAside time.Time         `json:"setAside"`         // by the clock of the inbox
 	Cause    string            `json:"cause"`            // see [Cause]
-	Tries    int               `json:"tries"`            // tries that ended with an error
-	Crashes  int               `json:"crashes"`          // see [InboxEntry]
+	Tries    int               `json:"tries"`            // see [InboxEntry]
 }
 
 // DeadLetterFilter selects dead letters. The zero value selects the oldest.
@@ -86,7 +85,7 @@ func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
 	event := cmp.Or(entry.Event, new(Event))
 	return DeadLetter{
 		Key: event.Key(), Event: event.Name, Created: event.Created.UTC(),
-		Cause: Cause(event, cause), Tries: entry.Tries, Crashes: entry.Crashes,
+		Cause: Cause(event, cause), Tries: entry.Tries,
 	}
 }
 

@@ -24,7 +24,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause
 		return err
 	}
 	return b.endClaim(ctx, entry, `
-UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL,
+UPDATE {inbox} SET claim = NULL, due = NULL,
 	set_aside = pg_catalog.clock_timestamp(), event = $4::bytea, letter = $5::text`+ofClaim, []byte(letter.Event), string(text))
 }
 
@@ -104,7 +104,8 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	} else if err != nil {
 		return nil, err
 	}
-	return taken{body: body}.claimed().Entry.Event, nil // the cause tells why Parse rejects the bytes
+	event, _ := eventOf(body) // the cause tells why Parse rejects the bytes
+	return event, nil
 }
 
 // ofLetters selects dead letters by ID. The LATERAL join looks each ID up: otherwise PostgreSQL
@@ -124,7 +125,7 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 	}
 	rows, times := letterIDsOf(ids)
 	redriven, err := b.exec(ctx, `
-UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
+UPDATE {inbox} SET tries = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
 	if redriven > 0 {
 		b.claims().LookIn(0)
 		b.notify(ctx)

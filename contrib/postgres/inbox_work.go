@@ -121,7 +121,7 @@ func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 
 func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if w.forget(entry) {
-		return w.claims().Ended(entry.ID, nil)
+		return w.claims().Ended(nil)
 	}
 	return w.Inbox.Done(ctx, entry)
 }

@@ -18,7 +18,8 @@ func TestEachMistakeIsFound(t *testing.T) {
 	}{
 		"comments": {
 			command: comments, args: []string{"."},
-			files: map[string]string{"p.go": `// Package p: [A], [T.M], [fmt.Println], [net/http], [redacted], [t.f], [Nope], [T.Nope].
+			files: map[string]string{"p.go": `// Package p: [A], [T.M], [fmt.Println], [net/http], [redacted],
+// [t.f], [Nope], [T.Nope].
 //
 //	[Code]
 package p
@@ -44,18 +45,18 @@ func (T) M() { fmt.Println(t{f: 1}) }
 			want: `example.com/p/p.go:1: [t.f] names nothing
 example.com/p/p.go:1: [Nope] names nothing
 example.com/p/p.go:1: [T.Nope] names nothing
-example.com/p/p.go:10: A has no comment of its own
-example.com/p/p.go:16: [os.Filex] names nothing
-example.com/p/p.go:21: [fmt.Nope] names nothing
-example.com/p/p.go:21: [net/nope] names nothing
-example.com/p/p.go:21: [t.f] names nothing
+example.com/p/p.go:11: A has no comment of its own
+example.com/p/p.go:17: [os.Filex] names nothing
+example.com/p/p.go:22: [fmt.Nope] names nothing
+example.com/p/p.go:22: [net/nope] names nothing
+example.com/p/p.go:22: [t.f] names nothing
 `,
 		},
 		"links": {
 			command: links, args: []string{"README.md", "sub/other.md"},
 			files: map[string]string{
-				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub) [d](https://example.com/x) `[code](none.md)`\n" +
-					"[e](none.md) [f](#none) [g](sub/other.md#none) [h](../out.md)\n",
+				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub)\n" +
+					"[d](https://example.com/x) `[code](none.md)`\n[e](none.md) [f](#none) [g](sub/other.md#none) [h](../out.md)\n",
 				"sub/other.md": "## Two words\n",
 			},
 			want: `README.md: none.md: no such file

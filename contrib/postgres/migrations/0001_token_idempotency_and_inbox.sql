@@ -31,8 +31,7 @@ CREATE TABLE {inbox} (
 	due     timestamptz,                    -- start of the next try; null for a dead letter
 	claim   bigint,                         -- number of the claim, null without a claim
 	until   timestamptz,                    -- end of the claim; in no index, so a claim changes no index
-	failed  integer     NOT NULL DEFAULT 0, -- tries with an error
-	unended integer     NOT NULL DEFAULT 0, -- unfinished tries since the last finished try
+	tries   integer     NOT NULL DEFAULT 0, -- number of claims
 	body    bytea       NOT NULL,
 
 	set_aside timestamptz, -- this column and the next two are for dead letters
