@@ -235,7 +235,7 @@ var nextTests = []struct {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		bubble.Elapse(time.Minute)
 		return d.create("k")
-	}, after(4 * time.Minute)},
+	}, after(time.Minute)},
 	{"in doubt, nobody says for how long", "", func(d *desk) error {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		d.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
