@@ -81,6 +81,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
 			_ = backoff.Sleep(ending, backoff.Doubled(try, 100*time.Millisecond, 5*time.Second))
 		}
 		switch {
+		case err == nil:
+			return nil
 		case locked != nil && (ctx.Err() != nil || state == lockTimedOut && ending.Err() != nil):
 			return locked
 		case state == notPermitted:
