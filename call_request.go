@@ -1,10 +1,12 @@
 package lending
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -13,8 +15,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // prepare returns the body, or all broken rules of the request. With hasKey it withholds the
@@ -178,7 +178,7 @@ func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte
 	}
 	if body != nil {
 		hr.Header["Content-Type"] = mediaJSON
-		hr.Body, hr.ContentLength = transport.NewBody(body), int64(len(body))
+		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	if u, ok := r.body.(streamed); ok {
 		hr.Header["Content-Type"] = mediaJSON

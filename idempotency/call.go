@@ -206,11 +206,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	if err := k.notSent(k.call.GetToken(ctx)); err != nil {
 		return err
 	}
-	connected := func() error { return k.call.Connect(ctx) }
 	if k.row.check != nil && k.data.Before == nil && k.check == nil {
-		var stop func()
-		connected, stop = beside(ctx, k.call.Connect)
-		defer stop()
 		if err := k.reserve(ctx); err != nil {
 			return err
 		}
@@ -220,10 +216,6 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	}
 	if k.adds() {
 		k.data.Adds = k.row.leaves(k.call, k.data.Before)
-	}
-	// A service that cannot be reached must end the call before "sent" is recorded, too.
-	if err := k.notSent(connected()); err != nil {
-		return err
 	}
 	deadline, _ := ctx.Deadline()
 	k.left = k.data.Left
@@ -246,19 +238,6 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	failed := k.refuse(Error{kind: ErrStore, cause: err})
 	k.free(ctx, time.Second) // the failed save may have had its effect
 	return failed
-}
-
-// beside connects in a goroutine. connected waits for the connection, stop for the end of the
-// goroutine, which reads the state of the call.
-func beside(ctx context.Context, connect func(context.Context) error) (connected func() error, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = connect(ctx)
-	}()
-	return func() error { <-done; return err }, func() { cancel(); <-done }
 }
 
 // notSent returns the error of a call that ends before its send, nil for nil. An earlier send of
