@@ -17,9 +17,11 @@ TESTS     := $(filter ./tests/%,$(MODULES))
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
 MAX_LINES := 450
-# Of tools/go.mod. The gates need these; benchstat and pkgsite are built when they are called for.
+GREMLINS  := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+comma     := ,
+# Of tools/go.mod. The gates need these; benchstat and pkgsite are built when a target needs them.
 TOOLS     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint golang.org/x/exp/cmd/apidiff golang.org/x/vuln/cmd/govulncheck \
-             ./doccheck ./linkcheck ./mutants ./wordcheck
+             ./check
 
 # $(call in-modules,modules,command) runs the command in each module and fails after the last one.
 in-modules = failed=0; for m in $(1); do echo "-- $$m"; (cd $$m && $(2)) || failed=1; done; exit $$failed
@@ -66,14 +68,14 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),6) ./... | tee $(BIN)/bench.txt
 	@if [ -n "$(OLD)" ]; then go -C tools tool benchstat "$(abspath $(OLD))" $(BIN)/bench.txt; fi
 
-flaky: ## Repeat every test under load, up to COUNT (50) times, and list the tests that fail; ONLY=regexp and MODULES=./contrib/bolt choose
-	@mkdir -p $(BIN); go -C tools build -o $(BIN)/flaky ./flaky
-	@$(BIN)/flaky -out $(BIN)/flaky.out -count $(or $(COUNT),50) -only '$(ONLY)' $(MODULES)
+# A busy loop for each processor makes the tests wait. The failure prints the seed of its order, for go test -shuffle.
+flaky: ## Repeat the tests of MODULES (all) under load, COUNT (17) times each with 1, 2 and 4 processors; ONLY=regexp chooses tests
+	@trap 'kill $$(jobs -p)' EXIT; for i in $$(seq $$(nproc)); do while :; do :; done & done; \
+	  $(call in-modules,$(MODULES),LENDING_TEST_LONG=1 go test -count $(or $(COUNT),17) -cpu 1$(comma)2$(comma)4 -shuffle on -parallel 6 -timeout 0 -run '$(ONLY)' ./...)
 
 # A mutant may be what guards against a flood: it does not get all of the machine's memory.
-mutants: ## Break the code at each line of tools/mutants.txt and list the breaks that no test notices; ONLY=regexp chooses
-	@mkdir -p $(BIN); go -C tools build -o $(BIN)/mutants ./mutants
-	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)'
+mutants: ## Break the code of the package PKG=./webhook in many places, and list the breaks that its tests do not notice
+	@ulimit -v 16777216 2>/dev/null || true; go run $(GREMLINS) unleash $(or $(PKG),$(error PKG is not set))
 
 ##@ Gates
 
@@ -88,13 +90,12 @@ lint: tools ## gofmt, go mod tidy and golangci-lint, in every module
 	  $(BIN)/golangci-lint config verify || failed=1; \
 	  ($(call in-modules,$(MODULES),go mod tidy -diff && GOGC=400 GOMEMLIMIT=3GiB $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...)) || failed=1; exit $$failed
 
-docs: tools ## Comments name what exists and are plain, links lead somewhere, no Go file but a test is longer than 450 lines, tools/mutants.txt is up to date
+docs: tools ## Comments name existing declarations, comments and tests are plain, links lead somewhere, no Go file but a test is longer than 450 lines
 	@failed=0; files=$$($(FIND) -name '*.go' -not -name '*_test.go' -print | xargs -r wc -l | awk '$$2 != "total" && $$1 > $(MAX_LINES)'); \
 	  if [ -n "$$files" ]; then echo "longer than $(MAX_LINES) lines:"; echo "$$files"; failed=1; fi; \
-	  $(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck || failed=1; \
-	  $(BIN)/wordcheck || failed=1; \
-	  $(BIN)/mutants -check tools/mutants.txt || failed=1; \
-	  ($(call in-modules,$(MODULES),$(BIN)/doccheck $$(go list ./... | grep -v /internal/test/))) || failed=1; exit $$failed
+	  $(FIND) -name '*.md' -print | sed 's,^\./,,' | xargs -r $(BIN)/check links || failed=1; \
+	  $(BIN)/check words || failed=1; \
+	  ($(call in-modules,$(MODULES),$(BIN)/check comments $$(go list ./... | grep -v /internal/test/))) || failed=1; exit $$failed
 
 api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do; REF=v1.2.0 compares with that version
 	@tools/api.sh $(BIN)/apidiff $(REF)

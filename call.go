@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -32,50 +33,51 @@ func postNoContent(ctx context.Context, c *carrier, r request) error {
 	return err
 }
 
-// call takes r through five stages: check, token, attempt, answer and done. The first error ends
-// the call, and done runs after any. The layer of [WithIdempotency] stands between check and
-// token: it runs the stages up to the status of the response once, or returns the response of an
-// earlier call.
+// call builds the request, sends it and judges the answer. The first error ends the call, and
+// done runs after any. A mutation with a key goes through the layer of [WithIdempotency]: the
+// layer sends it, or returns the response of an earlier call.
 func call[T any](ctx context.Context, c *carrier, r request) (result T, err error) {
 	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
 	err = errPanicked
 	defer func() { x.done(err) }()
-	result, err = perform[T](x.begin(x.takeKey(ctx)), x)
+	err = x.perform(x.begin(x.takeKey(ctx)), reflect.ValueOf(&result).Elem())
 	return result, err
 }
 
-// perform is call without the stage done.
-func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
+// perform makes the call and decodes its answer into result.
+func (x *exchange) perform(ctx context.Context, result reflect.Value) (err error) {
 	capture := captured(ctx)
-	body, err := x.check()
-	if err != nil {
-		return result, err
+	if err := x.build(); err != nil {
+		return err
 	}
 	ctx = x.bound(ctx)
 	defer x.stop()
-	var succeeded bool
-	if x.key != nil {
-		succeeded, err = x.client.settings().doOnce(ctx, x, body)
+	answered := true
+	if x.key == nil {
+		err = x.deliver(ctx)
+		answered = err == nil
 	} else {
-		err = x.deliver(ctx, body)
-		succeeded = err == nil
+		answered, err = x.client.settings().doOnce(ctx, x)
 	}
 	capture.keep(x.answer)
-	if succeeded { // perhaps with an error of the layer
-		if failed := x.lost(decodeAnswer(x, &result)); err == nil {
-			err = failed
-		}
+	if !answered {
+		return err
 	}
-	return result, err
+	return cmp.Or(err, x.judge(result)) // the layer may return an answer and an error
 }
 
-// check returns the body, or the broken rules of the request.
-func (x *exchange) check() ([]byte, error) {
-	body, err := x.request.prepare(x.key != nil)
-	if err == nil && x.key != nil {
-		err = x.checkKey()
+// takeKey moves the key from ctx to the exchange, so that no call on the way has the key. It
+// also marks the checks of a layer.
+func (x *exchange) takeKey(ctx context.Context) context.Context {
+	switch key := keyIn(ctx); {
+	case key == nil:
+	case !key.check:
+		x.key = key
+		return withoutKey(ctx)
+	case x.request.effect == Read:
+		x.call.Idempotency = idempotencyCheck
 	}
-	return body, err
+	return ctx
 }
 
 // bound gives ctx an end: a deadline if there is none, and x.stop. A call with a key always has

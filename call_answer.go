@@ -40,10 +40,17 @@ import (
 // records or with a record that reports a failure; any other content for an upload or a
 // confirmed withdrawal. The caller judges the response of [Client.Do].
 
+// content returns the content of the answer.
+func (x *exchange) content() *parsedAnswer {
+	if !x.parsed.known {
+		x.parsed = parseAnswer(&x.answer)
+	}
+	return &x.parsed
+}
+
 // parseAnswer parses the body of a response.
 func parseAnswer(answer *Response) parsedAnswer {
-	var s parsedAnswer
-	s.text = bytes.TrimPrefix(answer.Body, utf8BOM)
+	s := parsedAnswer{known: true, text: bytes.TrimPrefix(answer.Body, utf8BOM)}
 	s.body = bytes.Trim(s.text, " \t\r\n") // the white space of JSON
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
 		return s
@@ -57,6 +64,14 @@ func parseAnswer(answer *Response) parsedAnswer {
 		s.failed = report.Member()
 	}
 	return s
+}
+
+// judge decodes the answer into result, or returns why the answer is no success.
+func (x *exchange) judge(result reflect.Value) error {
+	if err := x.failure(); err != nil {
+		return err
+	}
+	return x.lost(x.decode(result))
 }
 
 // failure returns the error of a response that is no success, nil for a success.
@@ -86,30 +101,35 @@ func (x *exchange) lost(cause error) error {
 // doubt returns why a 2xx response does not prove that the mutation happened. It works before
 // decoding, and on a cut response.
 func (x *exchange) doubt() error {
-	body := x.parsed.body
-	media := mediaType(x.answer.Header)
+	content, media := x.content(), mediaType(x.answer.Header)
 	switch {
-	case media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")):
+	case media == "text/html" || media != "text/plain" && bytes.HasPrefix(content.body, []byte("<")):
 		return errHTML
-	case x.result == reflect.TypeFor[Record](): // of Client.Do
+	case x.result == recordType: // of Client.Do
 		return nil
-	case x.parsed.failed != "" && !x.request.tokenTells:
-		return hidden("the answer reports a failure: "+x.parsed.failed, nil)
+	case content.failed != "" && !x.request.tokenTells:
+		return hidden("the answer reports a failure: "+content.failed, nil)
 	case x.request.acceptance != nil:
 		return x.request.acceptance(x)
-	case string(body) == "false" && x.result != reflect.TypeFor[bool]():
+	case string(content.body) == "false" && x.result != reflect.TypeFor[bool]():
 		return errSaysNo
-	case x.request.batch > 0 && x.parsed.valid && body[0] == '[':
-		n := 0
-		for at := range jsonsplit.Elements(body) {
-			if member := verdict.FailureIn(body[at.From:at.To]); member != "" {
-				return hidden(fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil)
-			}
-			n++
+	case x.request.batch > 0 && content.valid && content.body[0] == '[':
+		return doubtOfBatch(content.body, x.request.batch)
+	}
+	return nil
+}
+
+// doubtOfBatch returns why the list in body does not prove that all records of a batch exist.
+func doubtOfBatch(body []byte, sent int) error {
+	n := 0
+	for at := range jsonsplit.Elements(body) {
+		if member := verdict.FailureIn(body[at.From:at.To]); member != "" {
+			return hidden(fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil)
 		}
-		if n < x.request.batch {
-			return errFewer
-		}
+		n++
+	}
+	if n < sent {
+		return errFewer
 	}
 	return nil
 }
@@ -140,7 +160,7 @@ func (x *exchange) failed(cause error) *Error {
 	if answer := x.answer; answer.StatusCode != 0 {
 		e.response = func() *Response { return &answer }
 	}
-	if e.StatusCode >= 300 || x.parsed.failed == verdict.ProblemRecord {
+	if e.StatusCode >= 300 || x.content().failed == verdict.ProblemRecord {
 		e.Problem = x.problem()
 	}
 	if e.Effect == Read && e.Outcome == OutcomeDone { // a failed read has no effect
@@ -223,45 +243,51 @@ func (x *exchange) written() int32 {
 // sent returns the number of sends, by this package or by the transport.
 func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
-// decodeAnswer decodes a 2xx response into result.
-func decodeAnswer[T any](x *exchange, result *T) error {
-	return decodeInto(x, reflect.ValueOf(result).Elem())
-}
-
-// decodeInto is decodeAnswer, into a value of the type of the call's result.
-func decodeInto(x *exchange, result reflect.Value) error {
-	body, valid, v := x.parsed.body, x.parsed.valid, result
+// decode fills result, a value of the type of the call's result, from a 2xx response.
+func (x *exchange) decode(result reflect.Value) error {
+	body, valid := x.content().body, x.content().valid
 	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
-	empty := len(body) == 0 || string(body) == "null"
 	switch {
-	case v.Type() == reflect.TypeFor[nothing]():
+	case x.result == reflect.TypeFor[nothing]():
 		return nil
-	case plain && v.Kind() == reflect.String:
-		v.SetString(string(x.parsed.text)) // as received, with white space
+	case plain && result.Kind() == reflect.String:
+		result.SetString(string(x.content().text)) // as received, with white space
 		return nil
-	case empty && (v.Kind() == reflect.Slice && x.request.batch == 0 || v.Kind() == reflect.String && len(body) == 0 && x.answer.StatusCode == http.StatusOK):
-		return nil // an empty list, an empty string
-	case empty && v.Type() == recordType:
-		return nil // the response is not published
-	case empty:
-		return ErrNoContent
-	case plain && (v.Type() == reflect.TypeFor[Secret]() || v.Kind() == reflect.Array):
+	case len(body) == 0 || string(body) == "null":
+		return x.empty()
+	case plain && (x.result == reflect.TypeFor[Secret]() || result.Kind() == reflect.Array):
 		body = []byte(strconv.Quote(string(body))) // a token or an id without quotes
 		valid = jsonsplit.Valid(body)
 	}
 	if !valid {
 		return errNotJSON
 	}
-	if v.Kind() == reflect.Pointer {
-		v.Set(reflect.New(v.Type().Elem()))
-		v = v.Elem()
+	return x.decodeJSON(body, result)
+}
+
+// empty returns why a 2xx response without a value is no result.
+func (x *exchange) empty() error {
+	switch {
+	case x.result == recordType: // of [Client.Do]: the response is not published
+	case x.result.Kind() == reflect.Slice && x.request.batch == 0: // an empty list
+	case x.result.Kind() == reflect.String && len(x.content().body) == 0 && x.answer.StatusCode == http.StatusOK: // an empty string
+	default:
+		return ErrNoContent
+	}
+	return nil
+}
+
+// decodeJSON fills result from body, valid JSON. The result stays zero if body is not the record
+// that is due.
+func (x *exchange) decodeJSON(body []byte, result reflect.Value) error {
+	into := result
+	if result.Kind() == reflect.Pointer {
+		result.Set(reflect.New(x.result.Elem()))
+		into = result.Elem()
 	}
 	text := newAnswerText(body)
 	(*text).checked, (*text).mutation = true, x.request.effect == Mutation
-	err := decodeValue(text, 0, v)
-	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
-		err = &shapeError{want: "a UUID", got: "the zero UUID"}
-	}
+	err := decodeValue(text, 0, into)
 	if err == nil {
 		err = missing(result)
 	}
@@ -289,6 +315,9 @@ func missing(result reflect.Value) *shapeError {
 		}
 	case interface{ missing() *shapeError }:
 		return r.missing()
+	}
+	if result.Kind() == reflect.Array && result.IsZero() {
+		return &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
 	if result.Kind() != reflect.Slice || !reflect.PointerTo(result.Type().Elem()).Implements(withParts) {
 		return nil

@@ -1,14 +1,10 @@
 package lending
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -16,6 +12,19 @@ import (
 	"time"
 	"unicode/utf8"
 )
+
+// build checks the request, and makes its address and its payload. The error has every broken
+// rule of the request.
+func (x *exchange) build() (err error) {
+	x.payload, err = x.request.prepare(x.key != nil)
+	if err == nil && x.key != nil {
+		err = x.checkKey()
+	}
+	if err == nil {
+		x.address = x.request.address(x.client.settings().base)
+	}
+	return err
+}
 
 // prepare returns the body, or all broken rules of the request. With hasKey it withholds the
 // error of missing secrets.
@@ -133,6 +142,18 @@ func placeholders(path string) []string {
 	}
 }
 
+// address returns the URL of the request below base.
+func (r *request) address(base url.URL) url.URL {
+	base.RawPath = expand(base.RawPath, r.path, r.args, url.PathEscape)
+	if strings.Contains(base.RawPath, "%") {
+		base.Path = expand(base.Path, r.path, r.args, func(s string) string { return s })
+	} else {
+		base.Path = base.RawPath
+	}
+	base.RawQuery = r.encodeQuery()
+	return base
+}
+
 // expand returns prefix and path, with the escaped args in place of the names in braces.
 func expand(prefix, path string, args []string, escape func(string) string) string {
 	var b strings.Builder
@@ -156,57 +177,12 @@ func isPathSafe(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
-// mediaJSON is the value of a header. Requests share it, because nobody changes headers in place.
-var mediaJSON = []string{"application/json"}
-
-// bind makes the HTTP request: URL, headers, token, body.
-func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte) *http.Request {
-	u := c.settings().base
-	u.RawPath = expand(u.RawPath, r.path, r.args, url.PathEscape)
-	if strings.Contains(u.RawPath, "%") {
-		u.Path = expand(u.Path, r.path, r.args, func(s string) string { return s })
-	} else {
-		u.Path = u.RawPath
-	}
-	u.RawQuery = r.encodeQuery()
-	hr := &http.Request{
-		Method: r.method, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Accept": mediaJSON, "User-Agent": c.settings().userAgent},
-	}
-	if !token.Value.IsZero() {
-		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}
-	}
-	if body != nil {
-		hr.Header["Content-Type"] = mediaJSON
-		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
-	if u, ok := r.body.(streamed); ok {
-		hr.Header["Content-Type"] = mediaJSON
-		u.bind(ctx, hr)
-	}
-	return hr.WithContext(ctx)
-}
-
 const (
 	// maxKey is the largest length of a key in bytes.
 	maxKey = 256
 	// uploadLease bounds an upload with a key and without a deadline.
 	uploadLease = time.Hour
 )
-
-// takeKey moves the key from ctx to the exchange, so that no call on the way has the key. It
-// also marks the checks of a layer.
-func (x *exchange) takeKey(ctx context.Context) context.Context {
-	switch key := keyIn(ctx); {
-	case key == nil:
-	case !key.check:
-		x.key = key
-		return withoutKey(ctx)
-	case x.request.effect == Read:
-		x.call.Idempotency = idempotencyCheck
-	}
-	return ctx
-}
 
 // isCheck reports whether the call is a read that checks a mutation.
 func (x *exchange) isCheck() bool { return x.call.Idempotency == idempotencyCheck }

@@ -24,21 +24,21 @@ const maxProblem = 1 << 20
 
 // deliver sends the request with a token. If the service refuses the token, deliver sends a read
 // once more with a new token, and again if the new token comes from a [TokenStore] and is
-// refused too. deliver returns an error if the response is no success. This is the only loop
-// around attempts besides [exchange.repeat], which is for reads.
-func (x *exchange) deliver(ctx context.Context, body []byte) error {
+// refused too. deliver returns an error if there is no response. This is the only loop around
+// attempts besides [exchange.repeat], which is for reads.
+func (x *exchange) deliver(ctx context.Context) error {
 	for sent := 1; ; sent++ {
 		token, err := x.client.token(ctx, &x.request)
 		if err != nil {
 			return x.notSent(err)
 		}
-		if err := x.attempt(ctx, token, body); err != nil {
+		if err := x.attempt(ctx, token); err != nil {
 			return err
 		}
 		refused := x.answer.StatusCode == http.StatusUnauthorized && x.client.drop(token)
 		again := sent == 1 || sent == 2 && token.adopted
 		if !refused || x.request.effect == Mutation || !again {
-			return x.failure()
+			return nil
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (c *carrier) drop(token Token) bool {
 
 // attempt sends a mutation once, and a read up to five times. It returns an error without a
 // response, and for a cut 2xx response.
-func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error {
+func (x *exchange) attempt(ctx context.Context, token Token) error {
 	x.caller = ctx
 	if x.key != nil && x.request.effect == Mutation {
 		ctx, x.deadline = transport.WithDeadline(ctx)
@@ -83,14 +83,38 @@ func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error 
 	x.http = x.client.settings().http
 	x.http.Transport = x
 	traced := x.trace(ctx, token)
-	resp, err := x.once(x.client.bind(traced, &x.request, token, body))
+	resp, err := x.once(x.newRequest(traced, token))
 	if x.request.effect == Read {
 		if wait, again := x.again(traced, resp, err); again {
 			closeBody(resp)
-			resp, err = x.repeat(x.client.bind(traced, &x.request, token, body), wait) //nolint:bodyclose // ended closes it
+			resp, err = x.repeat(x.newRequest(traced, token), wait) //nolint:bodyclose // ended closes it
 		}
 	}
 	return x.ended(ctx, resp, err)
+}
+
+// mediaJSON is the value of a header. Requests share it, because nobody changes headers in place.
+var mediaJSON = []string{"application/json"}
+
+// newRequest makes the request of an attempt.
+func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
+	address := x.address // a transport may change its copy
+	hr := &http.Request{
+		Method: x.request.method, URL: &address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Accept": mediaJSON, "User-Agent": x.client.settings().userAgent},
+	}
+	if !token.Value.IsZero() {
+		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}
+	}
+	if x.payload != nil {
+		hr.Header["Content-Type"] = mediaJSON
+		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(x.payload)), int64(len(x.payload))
+	}
+	if u, ok := x.request.body.(streamed); ok {
+		hr.Header["Content-Type"] = mediaJSON
+		u.bind(ctx, hr)
+	}
+	return hr.WithContext(ctx)
 }
 
 // once makes an attempt. The http.Client is needed only for its Timeout, because the client
@@ -231,7 +255,6 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = errNoAnswer
 	default:
 		err = x.read(resp)
-		x.parsed = parseAnswer(&x.answer)
 	}
 	x.err = err
 	x.observe(start, resp)
@@ -300,8 +323,14 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 			}
 		}
 	}}
-	if !x.client.settings().foreign {
-		hooks.WroteHeaderField = func(name string, _ []string) { // comes before the first byte
+	isGuarded := x.request.effect == Read || x.request.method == http.MethodGet || x.payload != nil || x.request.isUpload()
+	switch {
+	case x.client.settings().foreign:
+	case isGuarded:
+		hooks.WroteHeaders = func() { x.wrote(0) }
+		return httptrace.WithClientTrace(ctx, hooks)
+	default: // net/http over HTTP/2 may send it again, before WroteHeaders
+		hooks.WroteHeaderField = func(name string, _ []string) {
 			if isHostField(name) {
 				x.wrote(0)
 			}
@@ -336,7 +365,7 @@ func isHostField(name string) bool { return name == "Host" || name == ":authorit
 
 // read reads the response into x, as far as possible.
 func (x *exchange) read(resp *http.Response) error {
-	x.answer = Response{StatusCode: resp.StatusCode, Header: resp.Header}
+	x.answer, x.parsed = Response{StatusCode: resp.StatusCode, Header: resp.Header}, parsedAnswer{}
 	if resp.Body == nil {
 		return nil
 	}

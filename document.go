@@ -302,7 +302,7 @@ func (u *upload) broken(err error) error {
 func acceptDocument(x *exchange) error {
 	u, _ := x.request.body.(*upload)
 	u.early = u.early || !u.complete.Load()
-	switch body := string(x.parsed.body); {
+	switch body := string(x.content().body); {
 	case body == "false":
 		return errNotAccepted
 	case u.early:

@@ -29,9 +29,12 @@ type exchange struct {
 	key      *idempotencyKey     // of the mutation; nil for a call without a key
 	deadline *transport.Deadline // of a mutation with a key
 
+	address url.URL // of the request
+	payload []byte  // the request record as JSON; nil without one, and for an upload
+
 	attempts int
 	answer   Response      // the last response
-	parsed   parsedAnswer  // the content of answer
+	parsed   parsedAnswer  // the content of answer: see [exchange.content]
 	reply    http.Response // the part of answer for the http.Client
 	body     io.LimitedReader
 	err      error // the error of the last attempt
@@ -47,6 +50,7 @@ type exchange struct {
 
 // parsedAnswer is the content of a 2xx response, found in a single pass.
 type parsedAnswer struct {
+	known  bool   // the rest is of the present answer
 	text   []byte // without a byte order mark
 	body   []byte // text without surrounding white space
 	valid  bool   // body is a JSON value
@@ -130,7 +134,7 @@ type settings struct {
 	account string // [MutationCall.Account]
 
 	// doOnce sends a mutation that has a key; nil if the client has no layer for keys.
-	doOnce func(ctx context.Context, x *exchange, body []byte) (answered bool, err error)
+	doOnce func(ctx context.Context, x *exchange) (answered bool, err error)
 }
 
 type idempotencyContext struct{}

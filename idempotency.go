@@ -48,8 +48,8 @@ func WithIdempotency(layer Idempotency) Option {
 		if c.doOnce != nil {
 			return argumentError("WithIdempotency", CodeConflict, "is possible once")
 		}
-		c.doOnce = func(ctx context.Context, x *exchange, body []byte) (answered bool, err error) {
-			return x.throughLayer(ctx, layer, body)
+		c.doOnce = func(ctx context.Context, x *exchange) (answered bool, err error) {
+			return x.throughLayer(ctx, layer)
 		}
 		return nil
 	}
@@ -82,7 +82,6 @@ func IdempotencyKeyOf(ctx context.Context) string {
 type sendOnce struct {
 	mu     sync.Mutex
 	x      *exchange
-	body   []byte
 	ctx    context.Context //nolint:containedctx // of the call
 	within context.Context //nolint:containedctx // of Do: derives from ctx, and marks checks
 	over   error           // why send no longer works; nil if it works
@@ -113,7 +112,10 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 		defer stop()
 		defer context.AfterFunc(s.ctx, stop)() // ctx may not derive from the context of Do
 	}
-	if err := s.x.deliver(ctx, s.body); err != nil {
+	if err := s.x.deliver(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.x.failure(); err != nil {
 		return nil, err
 	}
 	answer := s.x.answer
@@ -130,9 +132,9 @@ func (s *sendOnce) close() {
 
 // throughLayer has the layer make the mutation happen once. answered reports a response to
 // decode, perhaps together with an error.
-func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []byte) (answered bool, err error) {
+func (x *exchange) throughLayer(ctx context.Context, layer Idempotency) (answered bool, err error) {
 	within := context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{check: true})
-	once := &sendOnce{x: x, body: body, ctx: ctx, within: within}
+	once := &sendOnce{x: x, ctx: ctx, within: within}
 	answer, err := func() (*Response, error) {
 		defer once.close()
 		return layer.Do(within, x.key.name, &MutationCall{opaque.Hide(once)}, once.send)
@@ -148,9 +150,6 @@ func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []b
 	}
 	if answer != once.answer {
 		x.recorded(*answer)
-		if failed := x.failure(); failed != nil && err == nil {
-			err = failed
-		}
 	}
 	return true, err
 }
@@ -179,8 +178,7 @@ func (x *exchange) recorded(answer Response) {
 			answer.Body, answer.Header = []byte("true"), http.Header{"Content-Type": mediaJSON}
 		}
 	}
-	x.answer = answer
-	x.parsed = parseAnswer(&x.answer)
+	x.answer, x.parsed = answer, parsedAnswer{}
 }
 
 // MutationCall is a mutation with a key on its way through a layer: see [Idempotency]. A
@@ -244,8 +242,7 @@ func (m *MutationCall) Accepts(answer *Response) bool {
 		return true
 	}
 	read := exchange{client: x.client, request: x.request, result: x.result, answer: *answer}
-	read.parsed = parseAnswer(&read.answer)
-	return read.doubt() == nil && decodeInto(&read, reflect.New(x.result).Elem()) == nil
+	return read.judge(reflect.New(x.result).Elem()) == nil
 }
 
 // CheckWith names the reads that show whether the mutation happened, as [Error].CheckWith.

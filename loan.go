@@ -348,11 +348,11 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // ConfirmInvoiceWithdrawal completes a withdrawal of [LoansService.WithdrawInvoice] with the
 // one-time password: money moves.
 //
-// The response must be a UUID, or an object with a UUID in id, guid, data, result or value. A
-// UUID from the request does not count. The error has [OutcomeUnknown] if the UUID is missing,
-// or if a member of the object reports a failure, for example "accepted":false or
-// "status":"Rejected". Then read [LoansService.Withdrawals] and [LoansService.TotalBalance]
-// before anything else.
+// The response must be a UUID, or an object with a UUID in id, guid, data or result. A UUID from
+// the request does not count. The error has [OutcomeUnknown] if the UUID is missing, if success
+// is not true, if error is not empty, or if the word in status, state or code does not mean a
+// success, for example "status":"Rejected". Then read [LoansService.Withdrawals] and
+// [LoansService.TotalBalance] before anything else. No other member of the object counts.
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
@@ -373,12 +373,12 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 // only the name of GuidApiResponse.
 func acceptWithdrawal(x *exchange) error {
 	switch {
-	case len(x.parsed.body) == 0 || string(x.parsed.body) == "null":
+	case len(x.content().body) == 0 || string(x.content().body) == "null":
 		return ErrNoContent
-	case !x.parsed.valid:
+	case !x.content().valid:
 		return errNotGUID
 	}
-	ok, contradiction := verdict.Confirms(x.parsed.body, x.request.holds)
+	ok, contradiction := verdict.Confirms(x.content().body, x.request.holds)
 	switch {
 	case contradiction != "":
 		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)

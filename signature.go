@@ -53,7 +53,7 @@ func Sign(secret string, body []byte) string {
 // another signature. An empty secret verifies nothing, nor does a secret shorter than 14 bytes
 // if the program runs with GODEBUG=fips140=only.
 //
-// A signature does not expire: anybody who has seen a delivery can send it again. webhook.Once
+// A signature does not expire: anybody who has seen a delivery can send it again. webhook.Inbox
 // skips such repetitions.
 func Verify(secret string, body []byte, signature string) error {
 	switch {

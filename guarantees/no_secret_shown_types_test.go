@@ -27,7 +27,7 @@ import (
 // iteration and map write" ends the process.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	service := lendingtest.New()
-	store, inbox, deduper := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox(), webhook.NewMemoryDeduper(nil)
+	store, inbox := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox()
 	client := wire.NewClient(t, "https://lending.example",
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}), lending.WithTokenStore(store),
 		lending.WithCredentials(lending.Credentials{
@@ -36,9 +36,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 		}))
 	encrypted, err := lending.NewEncryptedTokenStore(store, make([]byte, 32))
 	require.NoError(t, err)
-	claim, err := deduper.Claim(t.Context(), "key of the claim")
-	require.NoError(t, err)
-	alive := []any{client, *client, client.Session(), client.Loans, inbox, store, encrypted, deduper, claim}
+	alive := []any{client, *client, client.Session(), client.Loans, inbox, store, encrypted}
 
 	text := shown.Beside(t, alive, func(ctx context.Context) {
 		if token, err := client.Session().Token(ctx); err == nil && rand.IntN(3) == 0 {
@@ -47,14 +45,10 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 		}
 		_, _ = client.Webhooks.AllSubscriptions(ctx)
 		_ = inbox.Put(ctx, &webhook.Event{Name: lending.EventName(uuid.NewString())})
-		if claim, err := deduper.Claim(ctx, uuid.NewString()); err == nil {
-			_ = claim.Done(ctx)
-		}
 		_, _ = store.Acquire(ctx, "me", time.Minute)
 	})
 	for _, hidden := range []string{
 		lendingtest.Password, lendingtest.TrustedDeviceToken, lendingtest.Username,
-		"key of the claim",
 	} {
 		assert.NotContains(t, text, hidden)
 	}

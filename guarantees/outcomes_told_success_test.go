@@ -123,7 +123,7 @@ func successes() map[string]verdicts {
 		`{"status":200,"title":"OK",` + whole + `}`:                object,
 		`{"status":404,"title":"","errorCode":null,` + whole + `}`: refusal,
 		`{"result":{"success":false,"error":"x"},` + whole + `}`:   refusal,
-		`{"successful":false,"errorCount":3,` + whole + `}`:        refusal,
+		`{"successful":false,"errorCount":3,` + whole + `}`:        object,
 
 		`{"status":"ok"}`:               without,
 		`{"id":null,"data":null,"x":1}`: without,
@@ -265,10 +265,14 @@ func TestFailureThatIsReported(t *testing.T) {
 	assert.ErrorContains(t, err, "applicationId: want a UUID, got nothing")
 }
 
-// TestConfirmationKeepsItsAnswer holds that a bare UUID is one too.
+// TestConfirmationKeepsItsAnswer holds that a bare UUID is one too, and that words of the
+// withdrawal's record are no failure of the call.
 func TestConfirmationKeepsItsAnswer(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{someID, `{"data":` + someID + `}`} {
+	for _, body := range []string{
+		someID, `{"data":` + someID + `}`,
+		`{"id":` + someID + `,"businessName":"Failsafe Ltd","status":"Active","isRevolving":false}`,
+	} {
 		t.Run(body, func(t *testing.T) {
 			result, err := catalog.Calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(),
 				wire.Serve(t, wire.Answer(http.StatusOK, body)))
@@ -287,11 +291,10 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
 		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`,
 		`{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
-		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"accepted":false,"id":` + someID + `}`,
-		`{"status":"Rejected","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
-		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"message":"Ask for another code","id":` + someID + `}`,
-		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"otpValid":false,"result":` + someID + `}`,
-		`{"failed":true,"value":` + someID + `}`, `{"data":{"id":` + someID + `}}`,
+		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"success":"no","id":` + someID + `}`,
+		`{"status":"Ask for another code","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
+		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"errors":["Ask for another code"],"id":` + someID + `}`,
+		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"data":{"id":` + someID + `}}`,
 	} {
 		t.Run(body, func(t *testing.T) {
 			client := wire.Serve(t, wire.Answer(http.StatusOK, body))

@@ -22,17 +22,3 @@ func TestRootImportsNoPackageAboveIt(t *testing.T) {
 		require.NotContains(t, imported, root+"/"+above)
 	}
 }
-
-// A program that tests with lendingtest adds nothing to its go.sum.
-func TestFakeNeedsTheStandardLibraryOnly(t *testing.T) {
-	const root = "github.com/lendingapi/lending-go"
-	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, root+"/lendingtest/...")
-	out, err := list.CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "net/http")
-	for path := range strings.FieldsSeq(string(out)) {
-		first, _, _ := strings.Cut(path, "/")
-		ours := path == root || strings.HasPrefix(path, root+"/")
-		require.True(t, ours || !strings.Contains(first, "."), path)
-	}
-}

@@ -276,15 +276,6 @@ func TestReadsThatLagClaimNoApproval(t *testing.T) {
 					lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Grace"}})
 			},
 		},
-		{
-			"two documents for one requirement", submitRequired,
-			func(ctx context.Context, c *lending.Client, id lending.ApplicationID, app lendingtest.Application) error {
-				return submitFor(ctx, c, id, app, "page-1.pdf")
-			},
-			func(ctx context.Context, c *lending.Client, id lending.ApplicationID, app lendingtest.Application) error {
-				return submitFor(ctx, c, id, app, "page-2.pdf")
-			},
-		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -314,15 +305,6 @@ func TestReadsThatLagClaimNoApproval(t *testing.T) {
 			})
 		})
 	}
-}
-
-// submitFor uploads a document for the first requirement of app.
-func submitFor(ctx context.Context, c *lending.Client, id lending.ApplicationID, app lendingtest.Application,
-	name string,
-) error {
-	required := app.Requirements[0]
-	return c.Approval.SubmitRequiredDocument(ctx, id, lending.RequirementID(uuid.MustParse(required.ID)),
-		required.FileType, lending.Document{Name: name, Content: strings.NewReader("%PDF")})
 }
 
 // TestReplacedApplicantCountsForNobody has an application that came with an applicant: whether

@@ -119,12 +119,12 @@ func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log,
 	) {
-		const add = "POST /api/ApplicationApproval/add-company-details/{applicationId}"
+		const add = "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}"
 		o, client := newOrder(service), process()
-		service.Fail("GET /api/Application/get-application/{applicationId}", lendingtest.Fault{Status: 403})
+		service.Fail("GET /api/ApplicationApproval/get-all-applicants/{applicationId}", lendingtest.Fault{Status: 400})
 		service.Fail(add, lendingtest.Fault{Status: 503})
-		require.ErrorIs(t, client.Approval.AddCompanyDetails(lending.WithIdempotencyKey(t.Context(), "the/key"),
-			o.application, lending.CompanyDataRequest{}), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, client.Approval.AddSecondaryApplicantDetails(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			o.application, lending.SecondaryApplicantRequest{}), lending.ErrOutcomeUnknown)
 		entry := fake.Must(log.Entries(t.Context(), doubtful))[0]
 		assert.Equal(t, store.InDoubt, entry.State)
 		assert.True(t, entry.NeedsPerson)

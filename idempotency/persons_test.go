@@ -67,8 +67,9 @@ func TestFewDoubtsNeedAPerson(t *testing.T) {
 	assert.Zero(t, y.twice, "executed twice")
 	assert.Zero(t, y.claimed, "said to have happened, and not executed")
 	assert.Positive(t, y.doubts)
-	if count >= few && !race.Enabled && !testing.Short() {
-		assert.LessOrEqual(t, share, 12.0, "persons per doubt")
+	for step := range y.persons {
+		assert.Contains(t, []string{"statement", "required document", "company", "signature", "processing"}, step,
+			"a published read shows the other steps")
 	}
 }
 

@@ -31,8 +31,11 @@ before the send, and again in the next call with the key. The difference tells w
 SafeToRepeat and WithCheck replace the row of a mutation for a key.
 
 Two assumptions hold for every row: the service executes no mutation later than MaxLateness after the end of the call,
-and reads show the effect within the same time. The last column names an action of another program with the same
-effect. The log takes the effect of such an action for the mutation, and does not send the mutation again.
+and reads show the effect within the same time. A body null or [] of a read is an empty list.
+
+The last column names an action of another program with the same effect. The log takes the effect of such an action for
+the mutation, and does not send the mutation again. Names that the service has not published decide nothing: if you
+know a field that shows the mutation, use WithCheck.
 
 | mutation | reads | after a lost response | assumption | mistaken if another program |
 |---|---|---|---|---|
@@ -114,12 +117,8 @@ func lossOf(row route) string {
 	if row.answer != nil {
 		seen += ", with the response"
 	}
-	quiet := snapshot{State: silent}
-	switch {
-	case row.compare(quiet, quiet, 1).absent:
+	if row.compare(nothing, nothing, 1).absent {
 		return seen + "; not found for MaxLateness: resent"
-	case row.compare(nothing, nothing, 1).absent:
-		return seen + "; denied by the record for MaxLateness: resent; else a person decides: " + row.reason()
 	}
 	return seen + "; not found for MaxLateness: a person decides: " + row.reason()
 }

@@ -23,11 +23,8 @@ func ExampleService_AddSubscription() {
 	defer service.Close()
 	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: listener.URL})
 
-	handle := webhook.Once(webhook.NewMemoryDeduper(nil), func(_ context.Context, event *webhook.Event) error {
-		fmt.Println("acted on", event.Name)
-		return nil
-	})
-	receiver = must(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, nil))
+	inbox := webhook.NewMemoryInbox()
+	receiver = must(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), inbox.Put, nil))
 
 	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
 	service.CloseLoan(service.AddLoan(lendingtest.Loan{}).ID)
@@ -37,10 +34,12 @@ func ExampleService_AddSubscription() {
 	for _, delivery := range service.Deliveries() {
 		fmt.Println("delivered", delivery.Event, delivery.Status)
 	}
+	counts, err := inbox.Counts(context.Background())
+	fmt.Println("stored:", counts.Waiting, err)
 	// Output:
-	// acted on WB_Loan_Closed
 	// delivered WB_Loan_Closed 204
 	// delivered WB_Loan_Closed 204
+	// stored: 1 <nil>
 }
 
 // From the registration to the delivery: the receiver is registered as in production, by

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
@@ -51,17 +53,38 @@ func asFailure(err error) *failure {
 	return failf(http.StatusServiceUnavailable, "the store failed: %T; check its log", err) // its text may quote
 }
 
-// answer serves the result of read as JSON.
-func answer[T any](read func(*http.Request) (T, error)) http.HandlerFunc {
+// answer serves the result of read as JSON, for a request without other parameters.
+func answer[T any](read func(*http.Request) (T, error), parameters ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		result, err := read(r)
-		if err != nil {
+		var result T
+		err := checkQuery(r.URL.RawQuery, parameters)
+		if err == nil {
+			result, err = read(r)
+		}
+		switch unwell, ok := any(result).(interface{ status() int }); {
+		case err != nil:
 			f := asFailure(err)
 			write(w, f.Status, f)
-			return
+		case ok:
+			write(w, unwell.status(), result)
+		default:
+			write(w, http.StatusOK, result)
 		}
-		write(w, http.StatusOK, result)
 	}
+}
+
+// checkQuery refuses unknown and repeated parameters: a typo would list everything.
+func checkQuery(text string, known []string) error {
+	query, err := url.ParseQuery(text)
+	for name, values := range query {
+		if !slices.Contains(known, name) || len(values) > 1 {
+			err = errors.New("a parameter is unknown or repeated")
+		}
+	}
+	if err != nil {
+		return failf(http.StatusBadRequest, "a parameter of the address is unknown or repeated; this route has %q", known)
+	}
+	return nil
 }
 
 func write(w http.ResponseWriter, status int, value any) {

@@ -28,16 +28,17 @@
 //	GET  api/health                                     200 or 503, with each part
 //
 // The state of a key is review (a person decides), doubt (a check ends the doubt), progress, or a
-// state of package idempotency/store. The verdict is "happened" or "not_happened"; answer is the
+// state of package idempotency/store; says has both in words. The verdict is "happened" or "not_happened"; answer is the
 // service's response, if the person knows it. If a key is correctable, correct: true replaces the
 // earlier verdict. An error is {"error": "…"}, with "now" for the present state after a conflict
-// (409).
+// (409). An unknown parameter of a GET is an error (400).
 //
 // # Actions
 //
 // An action needs a person who may act ([Options].Who), the content type application/json, and a
 // request from the same origin or from outside a browser. The logger of [Options] gets a record
-// of each action: who, what and why.
+// of each action: who, what and why. [Options].Resolved is called after each verdict: call
+// Worker.Hint of package orders there, and the order goes on at once.
 //
 // # Privacy
 //

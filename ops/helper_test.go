@@ -83,6 +83,30 @@ func (b *backend) get(path string) (int, string) {
 	return b.send(http.MethodGet, path, nil, nil)
 }
 
+// read returns the body of a successful GET of a person who may see everything.
+func (b *backend) read(path string) string {
+	b.Helper()
+	status, text := b.send(http.MethodGet, path, nil, http.Header{"X-Person": {person}})
+	require.Equal(b, http.StatusOK, status, text)
+	return text
+}
+
+// act sends an order that succeeds, and returns the body of the response.
+func (b *backend) act(path string, order any) string {
+	b.Helper()
+	status, text := b.post(path, order)
+	require.Equal(b, http.StatusOK, status, text)
+	return text
+}
+
+// refused sends an order that fails, and returns the body of the response.
+func (b *backend) refused(want int, path string, order any) string {
+	b.Helper()
+	status, text := b.post(path, order)
+	require.Equal(b, want, status, text)
+	return text
+}
+
 // post sends an order of a person who may act.
 func (b *backend) post(path string, order any) (int, string) {
 	b.Helper()

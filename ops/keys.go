@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // key is an entry of the log, with times instead of ages.
@@ -18,6 +20,7 @@ type key struct {
 	Key       string            `json:"key"`
 	Class     string            `json:"class"` // review, doubt, progress or ended
 	State     store.State       `json:"state"`
+	Says      string            `json:"says"` // the class and the state in words
 	Route     string            `json:"route"`
 	IDs       map[string]string `json:"ids,omitempty"` // of the records
 	Since     time.Time         `json:"since"`
@@ -43,7 +46,7 @@ const (
 
 func keyOf(e *idempotency.Entry, now time.Time) key {
 	k := key{
-		Key: e.Key, Class: classOf(e), State: e.State, Route: e.Route, IDs: e.IDs, Since: now.Add(-e.Age), Sends: e.Sends,
+		Key: e.Key, Class: classOf(e), State: e.State, Says: says(e), Route: e.Route, IDs: e.IDs, Since: now.Add(-e.Age), Sends: e.Sends,
 		CheckWith: e.CheckWith, Why: e.Why, By: e.ResolvedBy, Correct: e.Correctable, position: e.Position,
 	}
 	if k.Class != ended {
@@ -65,6 +68,25 @@ func classOf(e *idempotency.Entry) string {
 		return review
 	}
 	return doubt
+}
+
+// says tells in words what became of a mutation, and who decides.
+func says(e *idempotency.Entry) string {
+	switch classOf(e) {
+	case review:
+		return "needs a person"
+	case doubt:
+		return "in doubt, a check decides"
+	case progress:
+		return "in progress"
+	}
+	switch e.State {
+	case store.Done:
+		return "happened"
+	case store.Forgotten:
+		return "happened, without its response"
+	}
+	return "did not happen, the next call sends it"
 }
 
 // keysPage is a page of keys.
@@ -148,16 +170,14 @@ const nearest = 10
 // find returns the key called name. Without it the failure names the keys with the longest
 // common prefix.
 func (d *desk) find(ctx context.Context, name string) (*key, error) {
+	if found, err := d.lookup(ctx, name); found != nil || err != nil {
+		return found, err
+	}
 	var near keysPage
 	for prefix := name; ; prefix = shorter(prefix) {
-		all, err := d.list(ctx, idempotency.Filter{Prefix: prefix, Limit: 1000}, "")
+		all, err := d.list(ctx, idempotency.Filter{Prefix: prefix, Limit: nearest}, "")
 		if err != nil {
 			return nil, err
-		}
-		for i := range all.Keys {
-			if all.Keys[i].Key == name {
-				return &all.Keys[i], nil
-			}
 		}
 		if len(all.Keys) > 0 || prefix == "" {
 			near = all
@@ -166,11 +186,27 @@ func (d *desk) find(ctx context.Context, name string) (*key, error) {
 	}
 	f := failf(http.StatusNotFound, "no entry has the key; compare with the nearest keys in now")
 	names := []string{}
-	for _, k := range near.Keys[:min(nearest, len(near.Keys))] {
+	for _, k := range near.Keys {
 		names = append(names, k.Key)
 	}
 	f.Now = names
 	return nil, f
+}
+
+// lookup returns the key called name, nil if no entry has it.
+func (d *desk) lookup(ctx context.Context, name string) (*key, error) {
+	if d.Log == nil {
+		return nil, failf(http.StatusNotFound, "this handler has no idempotency log")
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	recorded, err := d.Log.Lookup(ctx, name)
+	d.outage("idempotency log", err)
+	if err != nil || recorded.Route == "" {
+		return nil, err
+	}
+	k := keyOf(&recorded.Entry, time.Now().UTC())
+	return &k, nil
 }
 
 // shorter cuts the last part of a key, or its last half.
@@ -216,6 +252,7 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 		}
 		return what, 0, &f
 	}
+	_ = safely.Call[lending.PanicError](func() error { d.Resolved(o.Key); return nil }) // the verdict stands
 	return what, 1, nil
 }
 

@@ -1,11 +1,12 @@
 package ops_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"testing"
 	"time"
 
@@ -30,35 +31,30 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 	b.service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
 	require.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(confirm()))
 
-	status, text := b.get("api/keys?state=doubt")
-	require.Equal(t, http.StatusOK, status, text)
+	text := b.read("api/keys?state=doubt")
 	require.Contains(t, text, `"key":"order-42/confirm"`)
 	require.Contains(t, text, `"checkWith":"Loans.Withdrawals, Loans.TotalBalance"`)
 	require.Contains(t, text, `"loanId":`)
 
-	status, text = b.post("api/resolve",
+	text = b.refused(http.StatusConflict, "api/resolve",
 		map[string]any{"key": "order-42/confirm", "verdict": "not_happened", "why": "no withdrawal"})
-	require.Equal(t, http.StatusConflict, status, text)
 	require.Contains(t, text, `"notHappenedFrom":`, "the conflict says what is so now")
 
 	answer := map[string]any{"id": "5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"}
 	order := map[string]any{
 		"key": "order-42/confirm", "verdict": "happened", "why": "Loans.Withdrawals shows it", "answer": answer,
 	}
-	status, text = b.post("api/resolve", order)
-	require.Equal(t, http.StatusOK, status, text)
+	text = b.act("api/resolve", order)
 	require.JSONEq(t, `{"done":1}`, text)
 	require.NoError(t, confirm(), "the next call replays the answer")
 	assert.Equal(t, 1, b.service.Executed(confirmRoute))
 
-	status, text = b.get("api/key?key=" + url.QueryEscape("order-42/confirm"))
-	require.Equal(t, http.StatusOK, status)
+	text = b.read("api/key?key=" + url.QueryEscape("order-42/confirm"))
 	assert.Contains(t, text, `"resolvedBy":"dora"`)
 	assert.Contains(t, text, `"why":"Loans.Withdrawals shows it"`)
 
 	order["verdict"] = "not_happened"
-	status, text = b.post("api/resolve", order)
-	require.Equal(t, http.StatusConflict, status, "a second person is too late: %s", text)
+	text = b.refused(http.StatusConflict, "api/resolve", order)
 	assert.Contains(t, text, `"state":"done"`)
 	assert.Contains(t, b.actions.String(),
 		`who=dora what="resolve \"order-42/confirm\": happened" why="Loans.Withdrawals shows it" records=1`)
@@ -71,21 +67,15 @@ func TestPersonCorrectsAVerdict(t *testing.T) {
 	b := open(t, nil)
 	b.loseDocument("order-1/document")
 	order := map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen"}
-	status, text := b.post("api/resolve", order)
-	require.Equal(t, http.StatusOK, status, text)
-	_, text = b.get("api/key?key=order-1/document")
-	require.Contains(t, text, `"correctable":true`)
-	_, text = b.send(http.MethodGet, "?prefix=order-1", nil, http.Header{"X-Person": {person}})
-	require.Contains(t, text, "Correct the verdict")
+	b.act("api/resolve", order)
+	require.Contains(t, b.read("api/key?key=order-1/document"), `"correctable":true`)
+	require.Contains(t, b.read("?prefix=order-1"), "Correct the verdict")
 
 	order["why"] = "the support has the document"
-	status, text = b.post("api/resolve", order)
-	require.Equal(t, http.StatusConflict, status, text)
+	b.refused(http.StatusConflict, "api/resolve", order)
 	order["correct"] = true
-	status, text = b.post("api/resolve", order)
-	require.Equal(t, http.StatusOK, status, text)
-	_, text = b.get("api/key?key=order-1/document")
-	assert.Contains(t, text, `"why":"the support has the document"`)
+	b.act("api/resolve", order)
+	assert.Contains(t, b.read("api/key?key=order-1/document"), `"why":"the support has the document"`)
 	assert.Contains(t, b.actions.String(), `what="correct \"order-1/document\": happened"`)
 }
 
@@ -109,10 +99,9 @@ func TestKeysAreClassed(t *testing.T) {
 		{"?limit=1", "order-1/document review, "},
 	} {
 		t.Run(test.query, func(t *testing.T) {
-			status, text := b.get("api/keys" + test.query)
-			require.Equal(t, http.StatusOK, status, text)
+			text := b.read("api/keys" + test.query)
 			got := ""
-			for _, k := range keysIn(t, text).Keys {
+			for _, k := range pageOf(t, text).Keys {
 				got += k.Key + " " + k.Class + ", "
 			}
 			assert.Equal(t, test.want, got)
@@ -120,28 +109,42 @@ func TestKeysAreClassed(t *testing.T) {
 	}
 }
 
-// TestKeysArePaged holds that a reader of the pages gets each key once.
-func TestKeysArePaged(t *testing.T) {
+// TestListsArePaged holds that a reader of the pages gets each key and each dead letter once, also
+// with the largest limit.
+func TestListsArePaged(t *testing.T) {
 	t.Parallel()
+	const keys, letters = 25, 2*webhook.MaxDeadLetters + 3
 	b := open(t, nil)
-	for n := range 25 {
+	for n := range keys {
 		b.create(fmt.Sprintf("order-%d", n))
 	}
-	seen := map[string]int{}
-	for next := ""; ; {
-		status, text := b.get("api/keys?limit=10&after=" + url.QueryEscape(next))
-		require.Equal(t, http.StatusOK, status, text)
-		page := keysIn(t, text)
-		for _, k := range page.Keys {
-			seen[k.Key]++
-		}
-		if next = page.Next; next == "" {
-			break
-		}
+	for n := range letters {
+		b.setAside(nil, event("a", n))
 	}
-	assert.Len(t, seen, 25)
-	for name, n := range seen {
-		assert.Equal(t, 1, n, name)
+	for _, test := range []struct {
+		path          string
+		entries, want int // the number of pages
+	}{
+		{"api/keys?limit=10", keys, 3},
+		{inboxPath + "?limit=1000", letters, 3},
+	} {
+		t.Run(test.path, func(t *testing.T) {
+			seen, pages := map[string]bool{}, 0
+			for next := "-"; next != ""; pages++ {
+				address := test.path
+				if pages > 0 {
+					address += "&after=" + url.QueryEscape(next)
+				}
+				page := pageOf(t, b.read(address))
+				for _, entry := range append(page.Keys, page.DeadLetters...) {
+					require.False(t, seen[entry.Key+entry.ID], entry)
+					seen[entry.Key+entry.ID] = true
+				}
+				next = page.Next
+			}
+			assert.Len(t, seen, test.entries)
+			assert.Equal(t, test.want, pages)
+		})
 	}
 }
 
@@ -161,56 +164,72 @@ func TestUnknownKeyNamesTheNearest(t *testing.T) {
 func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
 	entries := &failing{Store: store.NewMemory()}
-	b := open(t, func(o *ops.Options) { o.Log = fake.Must(idempotency.NewLog(entries, nil)) })
+	b := open(t, func(o *ops.Options) {
+		o.Log = fake.Must(idempotency.NewLog(entries, nil))
+		o.Inboxes["down"] = downInbox{}
+	})
 	entries.fail(true)
-	for _, path := range []string{"api/keys", "api/key?key=a", "api/health"} {
+	for _, path := range []string{"api/keys", "api/key?key=a", "api/inboxes/down", "api/health"} {
 		t.Run(path, func(t *testing.T) {
 			status, text := b.get(path)
 			require.Equal(t, http.StatusServiceUnavailable, status, text)
-			assert.Contains(t, text, "lending/idempotency: ")
+			assert.Regexp(t, "lending/idempotency: |the store failed", text)
 			assert.NotContains(t, text, "c4n4ry")
 		})
 	}
-	status, text := b.get("")
-	require.Equal(t, http.StatusOK, status, "the page stays up")
+	text := b.read("")
 	require.Contains(t, text, "The store of the idempotency log fails since")
-	status, text = b.get("api/counts")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, text, `"down":[{"store":"idempotency log","since":"`)
+	require.Contains(t, text, "The store of the inbox down fails since")
+	require.NotContains(t, text, "c4n4ry")
+	require.Contains(t, b.read("api/counts"), `"down":[{"store":"idempotency log","since":"`)
 	entries.fail(false)
-	status, text = b.get("api/health")
-	require.Equal(t, http.StatusOK, status)
-	assert.NotContains(t, text, "since")
+	assert.Contains(t, b.read("api/keys"), `"keys":[]`)
+	_, text = b.get("api/health")
+	assert.Contains(t, text, `{"name":"idempotency log"}`)
 }
 
-// TestReplicasShowTheSame holds that two handlers over the same stores show the same, and that a
-// decision at one replica is the state at the other.
-func TestReplicasShowTheSame(t *testing.T) {
+// downInbox is an inbox whose store fails.
+type downInbox struct{ letters }
+
+type letters = webhook.DeadLetters
+
+var errDown = errors.New("dial c4n4ry-inbox: refused")
+
+func (downInbox) DeadLetters(context.Context, webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
+	return nil, errDown
+}
+
+func (downInbox) Counts(context.Context) (webhook.InboxCounts, error) {
+	return webhook.InboxCounts{}, errDown
+}
+
+// TestKeyIsFoundAmongLongerKeys looks up a key that more keys begin with than a page has.
+func TestKeyIsFoundAmongLongerKeys(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
-	b.loseDocument("order-1/document")
-	b.setAside(nil, event("a", 1))
-	other := *b
-	other.address = b.serve(ops.Options{Log: b.log, Inboxes: map[string]webhook.DeadLetters{"web hooks": b.inbox}})
-	state := func(b *backend) (all string) {
-		for _, path := range []string{"api/keys", inboxPath} {
-			_, text := b.get(path)
-			all += times.ReplaceAllString(text, "")
-		}
-		return all
+	for n := range 1001 {
+		b.create(fmt.Sprintf("order-1%04d", n))
 	}
-	before := state(b)
-	require.Contains(t, before, "order-1/document")
-	require.Equal(t, before, state(&other))
-	status, text := b.post("api/resolve", map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen"})
-	require.Equal(t, http.StatusOK, status, text)
-	status, text = b.post(inboxPath+"/redrive", map[string]any{"all": true})
-	require.Equal(t, http.StatusOK, status, text)
-	require.NotEqual(t, before, state(&other))
-	require.Equal(t, state(b), state(&other))
+	b.loseDocument("order-1")
+	require.Contains(t, b.read("api/key?key=order-1"), `"key":"order-1","class":"review"`)
+	b.act("api/resolve", map[string]any{"key": "order-1", "verdict": "happened", "why": "seen"})
 }
 
-var times = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+// TestVerdictIsTold holds that the program hears of a verdict, and of no refused verdict.
+func TestVerdictIsTold(t *testing.T) {
+	t.Parallel()
+	var resolved []string
+	b := open(t, func(o *ops.Options) {
+		o.Resolved = func(key string) { resolved = append(resolved, key); panic("hush") }
+	})
+	b.loseDocument("order-1/document")
+	verdict := map[string]any{"key": "order-1/document", "verdict": "not_happened", "why": "seen"}
+	b.refused(http.StatusConflict, "api/resolve", verdict)
+	require.Empty(t, resolved)
+	verdict["verdict"] = "happened"
+	b.act("api/resolve", verdict)
+	assert.Equal(t, []string{"order-1/document"}, resolved)
+}
 
 // TestReviewIsNotHiddenByDoubts holds that the page shows the key that needs a person behind
 // hundreds of older keys that settle by themselves, and that the keys are not all of them.
@@ -227,19 +246,27 @@ func TestReviewIsNotHiddenByDoubts(t *testing.T) {
 	late := fake.Must(idempotency.NewLog(b.entries, &idempotency.Options{MaxLateness: time.Nanosecond}))
 	_, err := late.Check(t.Context(), b.client)
 	require.NoError(t, err)
-	_, text := b.get("")
+	text := b.read("")
 	assert.Contains(t, text, `<tr id="review-order/document">`)
-	assert.Contains(t, text, "Needs a person: 1 key. In doubt: 500. In progress: 0. "+
+	assert.Contains(t, text, `<span class="bad">Needs a person: 1 key.</span> In doubt: 500. In progress: 0. `+
 		"(Of the oldest 500 keys of a state; there are more.)")
+	assert.Contains(t, text, "submit document, application ", "the row says what is at stake")
+	assert.Contains(t, text, ", sent 1 time</span>")
 }
 
-// keysIn decodes a page of keys.
-func keysIn(t *testing.T, text string) (page struct {
-	Keys []struct{ Key, Class string }
-	Next string
+// entry is a key or a dead letter in a list.
+type entry struct {
+	Key, Class, ID, Cause string
+	SetAside              time.Time
+}
+
+// pageOf decodes a page of keys or dead letters.
+func pageOf(t *testing.T, text string) (page struct {
+	Keys, DeadLetters []entry
+	Next              string
 },
 ) {
 	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(text), &page))
+	require.NoError(t, json.Unmarshal([]byte(text), &page), text)
 	return page
 }

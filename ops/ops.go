@@ -28,6 +28,10 @@ type Options struct {
 	// personal data. Without Show nobody may.
 	Show func(r *http.Request) bool
 
+	// Resolved is called with a key after a person's verdict, so that its order goes on at once:
+	// call Worker.Hint of package orders with the order of the key.
+	Resolved func(key string)
+
 	Logger *slog.Logger // for the actions; slog.Default() if nil
 }
 
@@ -43,6 +47,9 @@ func Handler(opts Options) http.Handler {
 	if opts.Show == nil {
 		opts.Show = func(*http.Request) bool { return false }
 	}
+	if opts.Resolved == nil {
+		opts.Resolved = func(string) {}
+	}
 	d := &desk{Options: opts, began: time.Now(), down: map[string]time.Time{}, shutdown: make(chan struct{})}
 	d.feed.Render, d.feed.Done = d.render, d.shutdown
 
@@ -51,12 +58,12 @@ func Handler(opts Options) http.Handler {
 	mux.HandleFunc("GET /events", d.followPage)
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
-	mux.HandleFunc("GET /api/keys", answer(d.keys))
-	mux.HandleFunc("GET /api/key", answer(d.key))
+	mux.HandleFunc("GET /api/keys", answer(d.keys, "state", "prefix", "older", "after", "limit"))
+	mux.HandleFunc("GET /api/key", answer(d.key, "key"))
 	mux.HandleFunc("GET /api/session", answer(d.session))
 	mux.HandleFunc("GET /api/counts", answer(d.counts))
-	mux.HandleFunc("GET /api/health", d.health)
-	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(d.deadLetters))
+	mux.HandleFunc("GET /api/health", answer(d.health))
+	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(d.deadLetters, "event", "from", "before", "after", "limit"))
 	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(d.event))
 	mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
 	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))

@@ -18,6 +18,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/page"
+	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -72,6 +73,7 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"later": func(now, t time.Time) bool { return t.After(now) },
 	"count": count,
 	"ids":   ids,
+	"route": routeInWords,
 	"list":  func(id string, keys []key, v view) keyList { return keyList{id, keys, v} },
 }).ParseFS(files, "page.html"))
 
@@ -91,17 +93,39 @@ func (d *desk) request(r *http.Request) request {
 }
 
 func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
-	page.Secure(w.Header(), "'self'")
-	_ = pageTemplate.Execute(w, d.view(r.Context(), d.request(r))) // an error means a closed connection
+	d.endAtShutdown(r)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*timeout)
+	defer cancel()
+	of, read := d.request(r), make(chan view, 1)
+	go func() { // a store can panic, or ignore its context
+		defer close(read)
+		_ = safely.Call[lending.PanicError](func() error { read <- d.view(ctx, of); return nil })
+	}()
+	select {
+	case v, ok := <-read:
+		if ok {
+			page.Secure(w.Header(), "'self'")
+			_ = pageTemplate.Execute(w, v) // an error means a closed connection
+			return
+		}
+	case <-d.shutdown:
+	case <-ctx.Done():
+	}
+	http.Error(w, "lending/ops: a store does not answer; see api/health", http.StatusServiceUnavailable)
 }
 
 func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
-	d.register.Do(func() { // Shutdown of the server waits for open pages
+	d.endAtShutdown(r)
+	d.feed.Stream(w, r, d.request(r))
+}
+
+// endAtShutdown lets the shutdown of the server, which waits for open pages, end them.
+func (d *desk) endAtShutdown(r *http.Request) {
+	d.register.Do(func() {
 		if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 			server.RegisterOnShutdown(sync.OnceFunc(func() { close(d.shutdown) }))
 		}
 	})
-	d.feed.Stream(w, r, d.request(r))
 }
 
 // render returns the sections for a request.
@@ -217,6 +241,12 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// routeInWords returns the last name in a route: "confirm withdrawal invoice".
+func routeInWords(route string) string {
+	route, _, _ = strings.Cut(route, "/{")
+	return strings.ReplaceAll(route[strings.LastIndex(route, "/")+1:], "-", " ")
 }
 
 // ids returns the ids of the records in a fixed order, as text.

@@ -101,17 +101,28 @@ type part struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// health serves GET api/health: 200 if every part can work, else 503.
-func (d *desk) health(w http.ResponseWriter, r *http.Request) {
+// parts is the health of all parts.
+type parts []part
+
+// status is 200 if every part can work, else 503.
+func (p parts) status() int {
+	if slices.ContainsFunc(p, func(p part) bool { return p.Error != "" }) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// health serves GET api/health.
+func (d *desk) health(r *http.Request) (parts, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	status, parts := http.StatusOK, []part{}
+	all := parts{}
 	add := func(name string, err error) {
 		p := part{Name: name, Since: d.outage(name, err)}
 		if err != nil {
-			status, p.Error = http.StatusServiceUnavailable, asFailure(err).Text
+			p.Error = asFailure(err).Text
 		}
-		parts = append(parts, p)
+		all = append(all, p)
 	}
 	if d.Session != nil {
 		add("session", ready(d.Session.Ready(ctx)))
@@ -123,7 +134,7 @@ func (d *desk) health(w http.ResponseWriter, r *http.Request) {
 		_, err := d.Inboxes[name].Counts(ctx)
 		add("inbox "+name, err)
 	}
-	write(w, status, parts)
+	return all, nil
 }
 
 // ready returns an error of a Ready method with its text, which shows no value.

@@ -36,9 +36,13 @@ func Example() {
 		return open, nil
 	}
 	step := func(ctx context.Context, order string) error {
+		email, open := table[order]
+		if !open { // another replica has ended the order
+			return nil
+		}
 		ctx = lending.WithIdempotencyKey(ctx, order+"/create-customer")
 		_, err := client.Applications.CreateCustomer(ctx, lending.UserRequest{
-			FirstName: "Ada", LastName: "Lovelace", Email: table[order],
+			FirstName: "Ada", LastName: "Lovelace", Email: email,
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "(415) 555-0100",
 		})
 		if err == nil {

@@ -3,7 +3,9 @@ package orders
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -21,12 +23,51 @@ type order struct {
 	id       string
 	place    int       // in the heap; away outside
 	due      time.Time // zero: before all others
-	earliest time.Time // a hint makes the order due no earlier
+	earliest time.Time // an event makes the order due no earlier
 	tie      uint64    // random, for orders due at the same time
-	failures int       // steps in a row
 	running  bool
 	hinted   bool // while running: the step may have read too early
+	acted    bool // while running: by a person
 	seen     int  // the last pass with the order open, or with a hint
+
+	failed     failure // of the last step
+	failures   int     // back-offs in a row at the same place
+	rejections int     // in a row of the same mutation
+	skip       int     // passes until a rejected mutation is tried again
+	pass       int     // during which the last step ended
+}
+
+// failure is the error of a step, as far as it decides when the next step runs.
+type failure struct {
+	route, key string // of the call that failed
+	kind       string // what follows: see [lending.Next.String]
+	tries      tries
+}
+
+// tries says which passes try a stopped order again.
+type tries int
+
+const (
+	allPasses tries = iota // nothing was sent, or a read failed
+	fewPasses              // the service rejected a mutation
+	noPass                 // a mutation without a key may have happened
+)
+
+// failureOf calls methods of err.
+func failureOf(err error, next lending.Next) failure {
+	next.After = 0 // it differs from call to call
+	f := failure{kind: next.String()}
+	call, failed := errors.AsType[*lending.Error](err)
+	if failed {
+		f.route, f.key = call.Method+" "+call.Route, call.IdempotencyKey
+	}
+	switch {
+	case next.Person && !next.Retry, errors.Is(err, lending.ErrMayHaveHappened):
+		f.tries = noPass
+	case failed && call.Effect == lending.Mutation && call.Outcome == lending.OutcomeRejected:
+		f.tries = fewPasses
+	}
+	return f
 }
 
 const away = -1
@@ -35,10 +76,11 @@ const away = -1
 type queue struct {
 	orders map[string]*order
 	due    byDue
-	pass   int // number of the last pass
+	pass   int             // number of the last pass
+	ended  map[string]bool // orders with a step that ended without error since the last pass began
 }
 
-func newQueue() queue { return queue{orders: map[string]*order{}} }
+func newQueue() queue { return queue{orders: map[string]*order{}, ended: map[string]bool{}} }
 
 // first returns the first due order, nil if none waits.
 func (q *queue) first() *order {
@@ -51,19 +93,21 @@ func (q *queue) first() *order {
 // take takes an order out for its step.
 func (q *queue) take(o *order) {
 	heap.Remove(&q.due, o.place)
-	o.running, o.hinted = true, false
+	o.running, o.hinted, o.acted = true, false, false
 }
 
-// hint makes an order due at once, unless the error of its last step demands a wait or stopped
-// the order.
-func (q *queue) hint(id string) {
+// hint makes an order due at once. The hint of a person ends the wait for a person, and runs a
+// stopped order. No hint shortens a wait that the service or the log demands.
+func (q *queue) hint(id string, byPerson bool) {
 	o := q.orders[id]
 	switch {
 	case o == nil:
 		q.add(id, time.Time{})
 		return
 	case o.running:
-		o.hinted = true
+		o.hinted, o.acted = true, o.acted || byPerson
+	case byPerson && o.waitsForPerson():
+		q.wake(o, time.Time{})
 	case o.place != away:
 		if o.due = o.earliest; o.due.Before(time.Now()) {
 			o.due = time.Time{}
@@ -79,41 +123,87 @@ func (q *queue) add(id string, due time.Time) {
 	heap.Push(&q.due, o)
 }
 
-// put puts an order back after its step.
-func (q *queue) put(o *order, err error, next lending.Next) {
-	o.running = false
-	switch {
-	case err == nil && !o.hinted: // until the next pass or hint
-		delete(q.orders, o.id)
-		return
-	case err == nil:
-		o.failures, o.due, o.earliest = 0, time.Time{}, time.Time{}
-	case !next.Retry: // until a pass finds the order closed
-		return
-	default:
+// wake makes a waiting or stopped order due.
+func (q *queue) wake(o *order, due time.Time) {
+	o.due, o.earliest = due, time.Time{}
+	if o.place == away {
+		heap.Push(&q.due, o)
+	} else {
+		heap.Fix(&q.due, o.place)
+	}
+}
+
+// done puts an order back after a step without an error, if a hint came meanwhile. The others
+// wait for the next pass or hint.
+func (q *queue) done(o *order) {
+	q.ended[o.id] = true
+	delete(q.orders, o.id)
+	if o.hinted {
+		q.add(o.id, time.Time{})
+	}
+}
+
+// put puts an order back after a step that failed.
+func (q *queue) put(o *order, next lending.Next, f failure) {
+	o.running, o.pass = false, q.pass
+	if f != o.failed {
+		o.failed, o.failures, o.rejections = f, 0, 0
+	}
+	if next.Retry {
+		q.retry(o, next.After)
+	} else {
+		o.skip = 1<<o.rejections - 1
+		o.rejections = min(o.rejections+1, mostDoublings)
+	}
+	if o.acted && o.waitsForPerson() {
+		q.wake(o, time.Time{})
+	}
+}
+
+// retry has an order wait: as the error says, or with a back-off that a hint ends.
+func (q *queue) retry(o *order, after time.Duration) {
+	now := time.Now()
+	o.earliest = now.Add(cmp.Or(after, firstWait))
+	o.due = o.earliest
+	if after == 0 {
 		o.failures++
-		now := time.Now()
-		o.earliest = now.Add(cmp.Or(next.After, firstWait))
-		o.due = o.earliest
-		if next.After == 0 && !o.hinted {
+		if !o.hinted {
 			o.due = now.Add(max(firstWait, backoff.After(o.failures, firstWait, longest)))
 		}
 	}
 	heap.Push(&q.due, o)
 }
 
-// beginPass precedes the listing of the open orders. The list may lack orders hinted from now on.
-func (q *queue) beginPass() { q.pass++ }
+const mostDoublings = 4 // of the passes between two tries of a rejected mutation
 
-// endPass adds the open orders, and forgets waiting and stopped orders that are no longer open.
+// waitsForPerson reports whether a correction ends the wait of an order, or its stop.
+func (o *order) waitsForPerson() bool {
+	return !o.running && (o.place == away || strings.HasPrefix(o.failed.kind, "person"))
+}
+
+// beginPass precedes the listing of the open orders. The list may lack orders hinted from now
+// on, and may have orders that end from now on.
+func (q *queue) beginPass() {
+	q.pass++
+	clear(q.ended)
+}
+
+// endPass adds the open orders, tries those again that wait for a person, and forgets waiting
+// and stopped orders that are no longer open.
 func (q *queue) endPass(open []string) {
 	now := time.Now()
 	for _, id := range open {
-		if o := q.orders[id]; o != nil {
-			o.seen = q.pass
-		} else {
+		o := q.orders[id]
+		switch {
+		case o == nil && q.ended[id]: // the list may be older than the end of the step
+			continue
+		case o == nil:
 			q.add(id, now)
+			continue
+		case o.waitsForPerson() && o.pass < q.pass:
+			q.try(o, now)
 		}
+		o.seen = q.pass
 	}
 	for id, o := range q.orders {
 		if o.seen == q.pass || o.running {
@@ -123,6 +213,16 @@ func (q *queue) endPass(open []string) {
 			heap.Remove(&q.due, o.place)
 		}
 		delete(q.orders, id)
+	}
+}
+
+// try wakes an order that waits for a person, or a stopped order whose turn it is.
+func (q *queue) try(o *order, now time.Time) {
+	switch tries := o.failed.tries; {
+	case o.place != away, tries == allPasses, tries == fewPasses && o.skip == 0:
+		q.wake(o, now)
+	case tries == fewPasses:
+		o.skip--
 	}
 }
 

@@ -31,6 +31,11 @@
 // for example for an underwriter. The next pass or event calls the step again, as long as the
 // order is open. The program removes a finished order from its list.
 //
+// A step must be safe to call for an order that has ended: begin it with a read of your table,
+// and return nil if the order is not open. Another replica may have listed the order before its
+// end, and a hint calls the step also of an order that is not listed. Never call Log.Forget in a
+// step: a late step would send its mutations again. Forget the keys of orders that ended days ago.
+//
 // Every mutation of a step needs an idempotency key made of the order: see
 // [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step
 // has no effect. The step runs again after every error that allows a retry, after every restart,
@@ -40,14 +45,17 @@
 //
 // [lending.NextOf] decides what follows an error of a step:
 //
-//   - Retry: the worker waits for Next.After. An event does not shorten this wait. If After is 0,
-//     the worker waits for 1 second, doubling up to 5 minutes, and an event ends the wait.
-//   - Person and Retry: the same. Options.Report gets the error, and the step continues after the
-//     person has acted.
-//   - No Retry: Options.Report gets the error. The worker does not touch the order until a pass
-//     has found the order closed. Mark such an order in your table, leave it out of the list, and
-//     open it again after mending the cause.
+//   - Retry: the worker waits for Next.After. Nothing shortens this wait. If After is 0, the
+//     worker waits for 1 second, doubling up to 5 minutes while the same call fails, and an event
+//     or a hint ends the wait.
+//   - Person and Retry: each pass calls the step again, and so does [Worker.Hint], so that a
+//     verdict or a correction is taken up at once. Set Resolved of package ops to Hint.
+//   - No Retry: each pass calls the step again if nothing was sent or a read failed. After a
+//     rejected mutation, the passes with a step are 1, 2, 4, 8 and then 16 passes apart. A mutation
+//     without a key that may have happened is never sent again by a pass. Call Hint after mending
+//     the cause, or leave the order out of the list for a pass.
 //
+// Options.Report gets every error. Result.Repeated marks an error like the last one of the order.
 // A panic in a step is an error with Person and Retry.
 //
 // # Replicas
@@ -86,6 +94,7 @@ type Result struct {
 	Order    string
 	Err      error
 	Next     lending.Next // of Err; zero if there is none
+	Repeated bool         // the last step of the order failed at the same call
 	Duration time.Duration
 }
 
@@ -130,22 +139,26 @@ func setDefault[T ~int | ~int64](option *T, value T) {
 	}
 }
 
-// Hint has the worker run the steps of orders now, before the orders of a pass, for example of a
-// new order. Call Hint at any time.
-func (w *Worker) Hint(orders ...string) {
+// Hint has the worker run the steps of orders now, before the orders of a pass: of a new order,
+// and of an order that waits for a person, once the person has acted. Call Hint at any time, in
+// any replica. Only a wait that the service or the log demands goes on.
+func (w *Worker) Hint(orders ...string) { w.hint(orders, true) }
+
+func (w *Worker) hint(orders []string, byPerson bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range orders {
-		w.queue.hint(id)
+		w.queue.hint(id, byPerson)
 	}
 	w.tell()
 }
 
-// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. The function calls
-// Hint with the orders of an event, and never fails: a pass replaces a lost event.
+// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. The function has the
+// worker run the steps of an event's orders now, except orders that wait for a person or are
+// stopped. It never fails: a pass replaces a lost event.
 func (w *Worker) OnEvent(concerns func(*webhook.Event) []string) webhook.EventFunc {
 	return func(_ context.Context, event *webhook.Event) error {
-		w.Hint(concerns(event)...)
+		w.hint(concerns(event), false)
 		return nil
 	}
 }
@@ -214,30 +227,39 @@ func (w *Worker) work(ctx context.Context, o *order) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.options.StepTimeout)
 	defer stop()
 	begin := time.Now()
-	result := w.contained(Result{Order: o.id}, func() error { return w.step(ctx, o.id) })
+	result, failed := w.contained(Result{Order: o.id}, func() error { return w.step(ctx, o.id) })
 	result.Duration = time.Since(begin)
+	result.Repeated = result.Err != nil && o.failed == failed
 	w.report(result)
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	w.queue.put(o, result.Err, result.Next)
+	if result.Err == nil {
+		w.queue.done(o)
+	} else {
+		w.queue.put(o, result.Next, failed)
+	}
 	w.tell()
 }
 
 // contained returns the result of a function of the caller, even after a panic.
-func (w *Worker) contained(result Result, f func() error) Result {
+func (w *Worker) contained(result Result, f func() error) (_ Result, failed failure) {
 	returned := false
+	judge := func(err error) {
+		result.Next = lending.NextOf(err) // calls methods of err
+		failed = failureOf(err, result.Next)
+	}
 	result.Err = safely.Call[lending.PanicError](func() error {
 		err := f()
-		result.Next = lending.NextOf(err) // calls methods of err
+		judge(err)
 		returned = true
 		return err
 	})
 	if !returned {
-		result.Next = lending.NextOf(result.Err)
+		judge(result.Err)
 	}
-	return result
+	return result, failed
 }
 
 func (w *Worker) report(result Result) {
@@ -254,7 +276,7 @@ func (w *Worker) passes(ctx context.Context) {
 		w.mu.Lock()
 		w.queue.beginPass()
 		w.mu.Unlock()
-		result := w.contained(Result{}, func() (err error) {
+		result, _ := w.contained(Result{}, func() (err error) {
 			ctx, stop := context.WithTimeout(ctx, w.options.StepTimeout)
 			defer stop()
 			open, err = w.open(ctx)

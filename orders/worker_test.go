@@ -172,6 +172,20 @@ func TestHintDuringAStepIsNotLost(t *testing.T) {
 	})
 }
 
+// TestVerdictDuringAStepIsNotLost has a person act while the step of an order needs that person.
+func TestVerdictDuringAStepIsNotLost(t *testing.T) {
+	slow := func(context.Context, *shop, string) error {
+		bubble.Elapse(5 * time.Second)
+		return idempotency.ErrNeedsReview
+	}
+	inShop(t, orders.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
+		bubble.Elapse(time.Second)
+		s.Hint("a")
+		bubble.Elapse(10 * time.Second)
+		assert.Equal(t, seconds(0, 5), s.at("a"))
+	})
+}
+
 // TestHintDuringAPassIsNotLost has the list of a pass be older than an order that waits.
 func TestHintDuringAPassIsNotLost(t *testing.T) {
 	fails := func(context.Context, *shop, string) error { return later(5 * time.Second) }
@@ -184,61 +198,184 @@ func TestHintDuringAPassIsNotLost(t *testing.T) {
 	})
 }
 
-// TestWaitsAsTheErrorSays holds the times of the steps of an order that fails, with hints all the
-// time.
+// hints are the ways to tell the worker of an order.
+var hints = map[string]func(s *shop, order string){
+	"no hint": func(*shop, string) {},
+	"Hint":    func(s *shop, order string) { s.Hint(order) },
+	"event": func(s *shop, order string) {
+		concerned := func(*webhook.Event) []string { return []string{order} }
+		_ = s.OnEvent(concerned)(context.Background(), &webhook.Event{})
+	},
+}
+
 func TestWaitsAsTheErrorSays(t *testing.T) {
+	const every = 500 * time.Millisecond // between two hints
+	rejected := &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeRejected, StatusCode: 409}
 	for _, test := range []struct {
 		name   string
 		err    error
-		hint   bool
+		hint   string
 		passed time.Duration
-		want   []time.Duration // nil for not more than atMost
-		atMost int
+		want   []time.Duration
 	}{
-		{"RetryAfter", later(40 * time.Second), false, 100 * time.Second, seconds(0, 40, 80), 0},
-		{"RetryAfter, with hints", later(40 * time.Second), true, 100 * time.Second, seconds(0, 40, 80), 0},
-		{"longer than the pass", later(150 * time.Second), true, 200 * time.Second, seconds(0, 150), 0},
-		{"no time, with hints", errors.New("down"), true, 3500 * time.Millisecond, seconds(0, 1, 2, 3), 0},
-		{"no time", errors.New("down"), false, time.Hour, nil, 30},
-		{"needs review", idempotency.ErrNeedsReview, true, 31 * time.Minute, seconds(0, 900, 1800), 0},
-		{"in progress", idempotency.ErrInProgress, true, 70 * time.Second, seconds(0, 60), 0},
-		{"stopped", &lending.ArgumentError{}, true, 3 * time.Hour, seconds(0), 0},
-		{"lost without a key", &lending.Error{Effect: lending.Mutation}, true, 3 * time.Hour, seconds(0), 0},
+		{"RetryAfter", later(40 * time.Second), "no hint", 100 * time.Second, seconds(0, 40, 80)},
+		{"RetryAfter", later(40 * time.Second), "Hint", 100 * time.Second, seconds(0, 40, 80)},
+		{"longer than the pass", later(150 * time.Second), "Hint", 200 * time.Second, seconds(0, 150)},
+		{"in progress", idempotency.ErrInProgress, "Hint", 70 * time.Second, seconds(0, 60)},
+		{"no wait", errors.New("down"), "Hint", 3500 * time.Millisecond, seconds(0, 1, 2, 3)},
+		{"no wait", errors.New("down"), "event", 3500 * time.Millisecond, seconds(0, 1, 2, 3)},
+		{"needs review", idempotency.ErrNeedsReview, "no hint", 130 * time.Second, seconds(0, 60, 120)},
+		{"needs review", idempotency.ErrNeedsReview, "event", 130 * time.Second, seconds(0, 60, 120)},
+		{"needs review", idempotency.ErrNeedsReview, "Hint", 1200 * time.Millisecond, seconds(0, 0.5, 1)},
+		{"argument", &lending.ArgumentError{}, "event", 130 * time.Second, seconds(0, 60, 120)},
+		{"argument", &lending.ArgumentError{}, "Hint", 1200 * time.Millisecond, seconds(0, 0.5, 1)},
+		{"rejected", rejected, "event", 50 * time.Minute, seconds(0, 60, 3*60, 7*60, 15*60, 31*60, 47*60)},
+		{"rejected", rejected, "Hint", 1200 * time.Millisecond, seconds(0, 0.5, 1)},
+		{"lost without a key", &lending.Error{Effect: lending.Mutation}, "no hint", time.Hour, seconds(0)},
+		{"lost without a key", &lending.Error{Effect: lending.Mutation}, "event", time.Hour, seconds(0)},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name+", "+test.hint, func(t *testing.T) {
 			fails := func(context.Context, *shop, string) error { return fmt.Errorf("step: %w", test.err) }
 			inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
-				for until := time.Now().Add(test.passed); time.Now().Before(until); bubble.Elapse(500 * time.Millisecond) {
-					if test.hint {
-						s.Hint("a")
-					}
+				bubble.Elapse(every)
+				for end := s.start.Add(test.passed); time.Now().Before(end); bubble.Elapse(every) {
+					hints[test.hint](s, "a")
 				}
-				if test.want != nil {
-					assert.Equal(t, test.want, s.at("a"))
-				} else {
-					assert.LessOrEqual(t, len(s.at("a")), test.atMost)
-					assert.Greater(t, len(s.at("a")), 10)
+				assert.Equal(t, test.want, rounded(s.at("a")))
+				for i, result := range s.results {
+					assert.Equal(t, "a", result.Order)
+					assert.Equal(t, lending.NextOf(test.err), result.Next)
+					assert.Equal(t, i > 0, result.Repeated)
+					require.ErrorIs(t, result.Err, test.err)
 				}
-				require.NotEmpty(t, s.results)
-				assert.Equal(t, "a", s.results[0].Order)
-				assert.Equal(t, lending.NextOf(test.err), s.results[0].Next)
-				require.ErrorIs(t, s.results[0].Err, test.err)
 			})
 		})
 	}
 }
 
-// TestStoppedOrderBeginsAnewOnceItWasClosed mends an order in the table.
-func TestStoppedOrderBeginsAnewOnceItWasClosed(t *testing.T) {
-	fails := func(context.Context, *shop, string) error { return &lending.ArgumentError{} }
+// rounded returns durations without their last milliseconds.
+func rounded(all []time.Duration) []time.Duration {
+	for i := range all {
+		all[i] = all[i].Round(100 * time.Millisecond)
+	}
+	return all
+}
+
+func TestBackOffGrowsUpTo5Minutes(t *testing.T) {
+	fails := func(context.Context, *shop, string) error { return errors.New("down") }
 	inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
-		bubble.Elapse(90 * time.Second)
-		s.set("a", false)
-		bubble.Elapse(time.Minute)
-		s.set("a", true)
-		bubble.Elapse(time.Minute)
-		assert.Equal(t, seconds(0, 180), s.at("a"))
+		bubble.Elapse(time.Hour)
+		assert.InDelta(t, 20, len(s.at("a")), 10)
 	})
+}
+
+// TestBackOffIsOfOneCall has 200 orders, each of nine mutations that fail once, and then end, as
+// in a plain loop that waits for a second.
+func TestBackOffIsOfOneCall(t *testing.T) {
+	const count, mutations = 200, 9
+	var open []string
+	for i := range count {
+		open = append(open, strconv.Itoa(i))
+	}
+	var mu sync.Mutex
+	done := map[string]int{}
+	step := func(_ context.Context, s *shop, order string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if done[order]++; done[order] > mutations {
+			s.set(order, false)
+			return nil
+		}
+		return &lending.Error{Effect: lending.Mutation, IdempotencyKey: fmt.Sprint(order, "/", done[order])}
+	}
+	fast := orders.Options{Concurrency: count, StepsPerMinute: 600_000}
+	inShop(t, fast, open, step, func(t *testing.T, s *shop) {
+		bubble.Elapse(18 * time.Second)
+		assert.Empty(t, s.open)
+	})
+}
+
+// TestWaitOfItsOwnIsNoFailure has an order fail often with a wait of its own: the back-off of
+// its next failure is the first.
+func TestWaitOfItsOwnIsNoFailure(t *testing.T) {
+	steps := 0
+	step := func(context.Context, *shop, string) error {
+		if steps++; steps <= 9 {
+			return later(time.Second)
+		}
+		return &lending.Error{Effect: lending.Read}
+	}
+	inShop(t, orders.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
+		bubble.Elapse(12 * time.Second)
+		assert.GreaterOrEqual(t, len(s.at("a")), 11)
+	})
+}
+
+// TestEndedOrderIsNotRunFromAnOlderList has a hint end an order while a pass lists it.
+func TestEndedOrderIsNotRunFromAnOlderList(t *testing.T) {
+	inShop(t, orders.Options{}, nil, succeed, func(t *testing.T, s *shop) {
+		bubble.Elapse(time.Second)
+		s.set("a", true)
+		s.onList(func() error {
+			s.listing = nil
+			s.mu.Unlock()
+			defer s.mu.Lock()
+			s.Hint("a")
+			synctest.Wait()
+			return nil
+		})
+		bubble.Elapse(100 * time.Second)
+		assert.Equal(t, seconds(60), s.at("a"), "the list has the order, and is older than its end")
+		bubble.Elapse(time.Minute)
+		assert.Len(t, s.at("a"), 2, "the order was open at the next pass")
+	})
+}
+
+// TestFailureDuringAPassIsNotTriedByIt has an order fail while a pass lists it.
+func TestFailureDuringAPassIsNotTriedByIt(t *testing.T) {
+	fails := func(context.Context, *shop, string) error { return idempotency.ErrNeedsReview }
+	inShop(t, orders.Options{}, nil, fails, func(t *testing.T, s *shop) {
+		bubble.Elapse(50 * time.Second)
+		s.set("a", true)
+		s.onList(func() error { s.mu.Unlock(); bubble.Elapse(2 * time.Second); s.mu.Lock(); return nil })
+		bubble.Elapse(11 * time.Second)
+		s.Hint("a")
+		bubble.Elapse(30 * time.Second)
+		assert.Equal(t, seconds(61), s.at("a"))
+	})
+}
+
+// TestCorrectedOrderEnds corrects an order between two passes: its verdict, its data, or nothing
+// but its state in the table.
+func TestCorrectedOrderEnds(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+	}{
+		{"needs review", idempotency.ErrNeedsReview},
+		{"argument", &lending.ArgumentError{}},
+		{"read without permission", &lending.Error{Effect: lending.Read, Outcome: lending.OutcomeRejected, StatusCode: 403}},
+		{"rejected", &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeRejected, StatusCode: 409}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			corrected := false
+			step := func(_ context.Context, s *shop, order string) error {
+				if !corrected {
+					return test.err
+				}
+				s.set(order, false)
+				return nil
+			}
+			inShop(t, orders.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
+				bubble.Elapse(10 * time.Second)
+				s.set("a", false)
+				corrected = true
+				s.set("a", true)
+				bubble.Elapse(51 * time.Second)
+				assert.Empty(t, s.open)
+			})
+		})
+	}
 }
 
 // TestClosedOrderIsForgotten closes an order that waits.
@@ -359,7 +496,9 @@ func TestEndWaitsForTheSteps(t *testing.T) {
 		return nil
 	}
 	inShop(t, orders.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
-		require.Error(t, s.Run(t.Context()), "it runs already")
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, s.Run(soon), "is running already")
 		s.stop()
 		s.Hint("b")
 		bubble.Elapse(9 * time.Second)
@@ -371,6 +510,20 @@ func TestEndWaitsForTheSteps(t *testing.T) {
 		s.ended <- <-s.ended
 		require.NoError(t, ended)
 		assert.Empty(t, s.at("b"), "no step begins after the end")
+	})
+}
+
+func TestWorkerRunsAgainAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps := 0
+		w := fake.Must(orders.New(func(context.Context) ([]string, error) { return []string{"a"}, nil },
+			func(context.Context, string) error { steps++; return nil }, nil))
+		for range 2 {
+			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
+			stop()
+		}
+		assert.Equal(t, 2, steps)
 	})
 }
 

@@ -6,8 +6,6 @@ go 1.26.0
 
 tool (
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	github.com/lendingapi/lending-go/tools/doccheck
-	github.com/lendingapi/lending-go/tools/linkcheck
 	golang.org/x/exp/cmd/apidiff
 	golang.org/x/perf/cmd/benchstat
 	golang.org/x/pkgsite/cmd/pkgsite

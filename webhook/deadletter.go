@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -45,8 +45,7 @@ type DeadLetter struct {
 	Created  time.Time         `json:"created,omitzero"` // see [Event.Created]
 	SetAside time.Time         `json:"setAside"`         // by the clock of the inbox
 	Cause    string            `json:"cause"`            // see [Cause]
-	Tries    int               `json:"tries"`            // tries that ended with an error
-	Crashes  int               `json:"crashes"`          // see [InboxEntry]
+	Tries    int               `json:"tries"`            // see [InboxEntry]
 }
 
 // DeadLetterFilter selects dead letters. The zero value selects the oldest.
@@ -59,7 +58,7 @@ type DeadLetterFilter struct {
 }
 
 // MaxDeadLetters is the largest number of dead letters in a call.
-const MaxDeadLetters = deadletters.Max
+const MaxDeadLetters = claimer.MaxDeadLetters
 
 // ErrNoDeadLetter means a missing dead letter: somebody redrove or dropped it.
 var ErrNoDeadLetter error = redact.Text("lending/webhook: no dead letter has this id; list the dead letters again")
@@ -86,7 +85,7 @@ func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
 	event := cmp.Or(entry.Event, new(Event))
 	return DeadLetter{
 		Key: event.Key(), Event: event.Name, Created: event.Created.UTC(),
-		Cause: Cause(event, cause), Tries: entry.Tries, Crashes: entry.Crashes,
+		Cause: Cause(event, cause), Tries: entry.Tries,
 	}
 }
 

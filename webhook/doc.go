@@ -9,13 +9,9 @@
 //
 // The secret is in the subscription that [lending.WebhooksService.Ensure] returns.
 //
-// The service waits for the response, and may send an event twice. If the work is short, wrap
-// handle in [Once], which skips repeated deliveries:
-//
-//	handle = webhook.Once(webhook.NewMemoryDeduper(nil), handle)
-//
-// If the work takes longer or can fail, store events in an [Inbox]. The receiver responds when
-// the event is stored, and [Work] calls handle until handle succeeds:
+// The service waits for the response, and may send an event twice. Store events in an [Inbox]:
+// the receiver responds when the event is stored, repeated deliveries are skipped, and [Work]
+// calls handle until handle succeeds:
 //
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
 //	…

@@ -116,7 +116,7 @@ func (e *Event) Clone() *Event {
 
 // Key returns the SHA-256 of the body in hexadecimal. Two deliveries with the same key are the
 // same delivery, repeated by a proxy or an attacker. If the service itself sends an event again,
-// time and key differ: then use an identifier in Data, see [OnceBy].
+// time and key differ: then recognize the event by an identifier in Data.
 func (e *Event) Key() string {
 	sum := sha256.Sum256(e.Body())
 	return hex.EncodeToString(sum[:])

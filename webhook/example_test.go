@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -39,7 +38,7 @@ func deliverSigned(receiver http.Handler, path, secret, body string) int {
 	return w.Code
 }
 
-// This receiver handles each delivery once. It goes into any mux.
+// A receiver goes into any mux. It handles a repeated delivery again.
 func ExampleNewReceiver() {
 	handle := webhook.EventFuncs{
 		lending.EventLoanOpened: func(_ context.Context, event *webhook.Event) error {
@@ -50,21 +49,24 @@ func ExampleNewReceiver() {
 			fmt.Println("opened:", data.LoanID)
 			return nil
 		},
-	}.Handle
+	}.Or(func(_ context.Context, event *webhook.Event) error {
+		fmt.Println("ignored:", event.Name)
+		return nil
+	})
 	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef") // of the subscription
-	once := webhook.Once(webhook.NewMemoryDeduper(nil), handle)
-	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), once, nil)
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), handle, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 
 	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))
-	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))
+	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), withdrawn))
 	fmt.Println(deliverSigned(receiver, "/webhooks", "not the secret", loanOpened))
 	// Output:
 	// opened: 11111111-2222-3333-4444-555555555555
 	// 204
+	// ignored: WB_Loan_Withdrawal_Completed
 	// 204
 	// 401
 }
@@ -105,61 +107,6 @@ func ExampleSecretsFunc() {
 	// 204
 	// 401
 	// 401
-}
-
-// Once skips deliveries that are repeated byte for byte. OnceBy skips what the service sends again.
-func ExampleOnce() {
-	deduper := webhook.NewMemoryDeduper(nil)
-	byWithdrawal := func(event *webhook.Event) string {
-		var data struct{ WithdrawalID string } // the embedded service's name: the interface shows none
-		_ = event.Data.Decode(&data)
-		return data.WithdrawalID
-	}
-	handle := func(context.Context, *webhook.Event) error {
-		fmt.Println("handled")
-		return nil
-	}
-	handle = webhook.Once(deduper, webhook.OnceBy(deduper, byWithdrawal, handle))
-
-	for _, body := range []string{withdrawn, withdrawn, strings.Replace(withdrawn, "04:05", "04:06", 1)} {
-		fmt.Println(handle(context.Background(), must(webhook.Parse([]byte(body)))))
-	}
-	// Output:
-	// handled
-	// <nil>
-	// lending/webhook: the event was handled before
-	// lending/webhook: the event was handled before
-}
-
-// The service sends an event again, with another time and signature, until it is accepted.
-// An identifier in the data recognises the event.
-func ExampleOnceBy() {
-	service := lendingtest.New()
-	loan := service.AddLoan(lendingtest.Loan{})
-	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: "https://partner.example/webhooks"})
-
-	byLoan := func(event *webhook.Event) string {
-		var data struct{ LoanID string }
-		_ = event.Data.Decode(&data)
-		return string(event.Name) + " " + data.LoanID
-	}
-	handle := webhook.OnceBy(webhook.NewMemoryDeduper(nil), byLoan, func(context.Context, *webhook.Event) error {
-		fmt.Println("the loan is closed")
-		return nil
-	})
-	secrets := webhook.SignedWith(lending.NewSecret(subscription.Secret))
-	receiver := must(webhook.NewReceiver(secrets, handle, &webhook.ReceiverOptions{
-		Observe: func(d webhook.Delivery) { fmt.Println(d.Status, d.Err) },
-	}))
-
-	for _, created := range []string{"2026-08-03T04:05:06Z", "2026-08-03T04:06:06Z"} {
-		deliverSigned(receiver, "/webhooks", subscription.Secret,
-			`{"webhookEvent":"WB_Loan_Closed","data":{"loanId":"`+loan.ID+`"},"creationTimeUtc":"`+created+`"}`)
-	}
-	// Output:
-	// the loan is closed
-	// 204 <nil>
-	// 204 lending/webhook: the event was handled before
 }
 
 // An inbox answers the service as soon as the event is stored. A worker handles it later.

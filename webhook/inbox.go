@@ -38,11 +38,10 @@ type Inbox interface {
 
 // InboxEntry is an event in an [Inbox].
 type InboxEntry struct {
-	Event   *Event
-	Tries   int       // tries that ended with an error, and this try
-	Crashes int       // number of times the process ended while only this event was being handled: see [Work]
-	Until   time.Time // when the claim ends and another worker may take the event; zero if claims do not end
-	ID      string    // the inbox's own identifier
+	Event *Event
+	Tries int       // number of claims, with this claim: a try that the end of its process cut short counts too
+	Until time.Time // when the claim ends and another worker may take the event; zero if claims do not end
+	ID    string    // the inbox's own identifier
 }
 
 // InboxCounts is the number of events in an [Inbox].

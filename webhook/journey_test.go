@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -20,17 +19,14 @@ func TestSubscriptionFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	secrets := make(chan lending.Secret, 1)
 	var secret lending.Secret
-	events := make(chan *webhook.Event, 10)
+	inbox := webhook.NewMemoryInbox()
 	receiver := newReceiver(t, func(*http.Request) ([]lending.Secret, error) {
 		select {
 		case secret = <-secrets:
 		default:
 		}
 		return []lending.Secret{secret}, nil
-	}, webhook.Once(webhook.NewMemoryDeduper(nil), func(_ context.Context, event *webhook.Event) error {
-		events <- event
-		return nil
-	}), nil)
+	}, inbox.Put, nil)
 	service, client := fake.Start(t, lendingtest.WithDeliveryClient(&http.Client{Transport: inProcess{receiver}}))
 	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	want := lending.WebhookSubscription{WebhookURI: "https://partner.example/a"}
@@ -48,19 +44,21 @@ func TestSubscriptionFromEndToEnd(t *testing.T) {
 	}
 	require.NoError(t, client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
 	require.Equal(t, []int{204}, statuses())
-	require.Equal(t, lending.EventLoanCreated, (<-events).Name)
+	require.Equal(t, lending.EventLoanCreated, take(t, inbox))
 
 	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
 	require.NoError(t, client.Webhooks.Simulate(t.Context(), target, lending.EventApplicationCreated))
 	require.Equal(t, []int{204, 204, 204}, statuses())
-	require.Equal(t, lending.EventApplicationCreated, (<-events).Name)
+	require.Equal(t, lending.EventApplicationCreated, take(t, inbox))
 
 	service.SetDeliveryMode(lendingtest.DeliveryMode{BadSignature: true})
 	require.NoError(t, client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
 	service.SetDeliveryMode(lendingtest.DeliveryMode{NoSignature: true})
 	require.NoError(t, client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
 	require.Equal(t, []int{204, 204, 204, 401, 401}, statuses())
-	require.Empty(t, events, "a duplicate or a forgery was handled")
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, webhook.InboxCounts{Running: 2}, counts, "a duplicate or a forgery was stored")
 
 	require.NoError(t, client.Webhooks.UpdateURI(t.Context(), target, "https://partner.example/b"))
 	again, err := client.Webhooks.Subscription(t.Context(), target)
@@ -71,6 +69,14 @@ func TestSubscriptionFromEndToEnd(t *testing.T) {
 	_, err = client.Webhooks.Subscription(t.Context(), target)
 	require.ErrorIs(t, err, lending.ErrNoContent)
 	require.Error(t, client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
+}
+
+// take returns the name of the next event.
+func take(t *testing.T, inbox webhook.Inbox) lending.EventName {
+	t.Helper()
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	return entry.Event.Name
 }
 
 // inProcess is a transport that calls a handler.

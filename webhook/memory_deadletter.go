@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 )
 
 var _ DeadLetters = (*MemoryInbox)(nil)
@@ -61,7 +61,7 @@ func (m *MemoryInbox) DeadLetterEvent(_ context.Context, id string) (*Event, err
 
 // Redrive implements [DeadLetters].
 func (m *MemoryInbox) Redrive(_ context.Context, ids ...string) (int, error) {
-	if err := deadletters.CheckRedrive(ids); err != nil {
+	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
 	return m.state().remove(ids, func(event *Event) { m.state().add(&memoryEntry{event: event}, 0) }), nil
@@ -69,7 +69,7 @@ func (m *MemoryInbox) Redrive(_ context.Context, ids ...string) (int, error) {
 
 // Drop implements [DeadLetters].
 func (m *MemoryInbox) Drop(_ context.Context, who string, ids ...string) (int, error) {
-	if err := deadletters.CheckDrop(who, ids); err != nil {
+	if err := claimer.CheckDrop(who, ids); err != nil {
 		return 0, err
 	}
 	return m.state().remove(ids, func(*Event) {}), nil

@@ -18,24 +18,34 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// EventFunc handles or stores an event. If the function returns nil, [ErrDuplicate] or
-// [ErrNotRecorded], the event counts as accepted. After another error, a panic or
-// [runtime.Goexit] the event does not.
+// EventFunc handles or stores an event. If the function returns nil or [ErrDuplicate], the event
+// counts as accepted. After another error, a panic or [runtime.Goexit] the event does not.
 //
 // Return nil for events that do not concern you. Events arrive in any order, more than once, and
 // with unknown names. Many goroutines call the function at the same time.
 type EventFunc func(ctx context.Context, event *Event) error
 
+// ErrDuplicate is the result of an [EventFunc] for an event that was accepted before: a success.
+var ErrDuplicate = errors.New("lending/webhook: the event was accepted before")
+
+// accepted reports whether err of an EventFunc is a success.
+func accepted(err error) bool { return err == nil || errors.Is(err, ErrDuplicate) }
+
 // EventFuncs has a function for each event name.
 type EventFuncs map[lending.EventName]EventFunc
 
-// Handle is an [EventFunc] that calls the function for the event's name. Without such a function
-// Handle returns nil.
-func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
-	if handle := f[event.Name]; handle != nil {
-		return handle(ctx, event)
+// Or returns an [EventFunc] that calls the function for the event's name, or other for an event
+// without a function: the service may add events at any time. If other is nil, the result is nil.
+func (f EventFuncs) Or(other EventFunc) EventFunc {
+	if other == nil {
+		return nil
 	}
-	return nil
+	return func(ctx context.Context, event *Event) error {
+		if handle := f[event.Name]; handle != nil {
+			return handle(ctx, event)
+		}
+		return other(ctx, event)
+	}
 }
 
 // SecretsFunc returns the possible secrets of a delivery's signature, for example by the path or
@@ -73,8 +83,9 @@ type ReceiverOptions struct {
 	Timeout time.Duration
 
 	// MaxAge refuses events created longer ago, equally far in the future, or at an unknown
-	// time. It limits the time in which an attacker can repeat a delivery. A [Deduper] with at
-	// least this memory prevents repetitions. The default accepts any age.
+	// time. It limits the time in which an attacker can repeat a delivery. An
+	// [Inbox] that remembers keys for at least this time prevents repetitions. The default
+	// accepts any age.
 	MaxAge time.Duration
 
 	// Observe is called after each request, for logs and metrics. Its panics are dropped.
@@ -91,7 +102,7 @@ type Delivery struct {
 	Duration time.Duration
 
 	// Err is the reason of a refusal, or the error of the function, unchanged: also
-	// [ErrDuplicate] and [ErrNotRecorded], although the event was accepted.
+	// [ErrDuplicate], although the event was accepted.
 	Err error
 }
 
@@ -118,7 +129,6 @@ func (d Delivery) LogValue() slog.Value {
 //	413  the body is too large
 //	415  the body is not plain JSON
 //	500  secrets or handle failed
-//	503  the event is being handled at this moment: see [Once]
 //
 // The service may send an event again after a response other than 2xx, and promises no schedule.
 //
@@ -214,11 +224,8 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.Timeout) // also if the sender hangs up
 	defer cancel()
 	d.Err = safely.Call[lending.PanicError](func() error { return h.handle(ctx, event) })
-	switch {
-	case accepted(d.Err):
+	if accepted(d.Err) {
 		return nil
-	case errors.Is(d.Err, ErrClaimed):
-		return &refusal{http.StatusServiceUnavailable, d.Err}
 	}
 	return &refusal{http.StatusInternalServerError, d.Err}
 }

@@ -15,7 +15,7 @@ import (
 type WorkOptions struct {
 	Concurrency int                           // events handled at the same time; 4
 	Timeout     time.Duration                 // deadline of the function's context; 1 min
-	MaxTries    int                           // tries, or Crashes, after which an event is a dead letter; 12
+	MaxTries    int                           // tries after which an event is a dead letter; 12
 	Backoff     func(tries int) time.Duration // wait before the next try; 5 s, doubling up to 1 h: 12 tries take about 2 hours
 	Observe     func(Result)                  // called after each try, for logs and metrics; its panics are dropped
 }
@@ -41,11 +41,10 @@ type Result struct {
 // expire, the inbox gives the event to another worker after its claim. The context of handle
 // ends before.
 //
-// If the process ends during a try, the try does not count towards MaxTries, because another
-// event may be the cause. After two such tries the inboxes of this library give out the event
-// alone, behind the due events. If the process ends again, the event's Crashes grow. After
-// MaxTries Crashes the event is a dead letter. A try without an end of the process resets both
-// counts.
+// If the process ends during a try, or a claim expires, the try counts too: an event that ends the
+// process becomes a dead letter after MaxTries. The events of such a process are due again at
+// different times, so that they hardly meet again. If another cause ended the process that
+// often, an event may be set aside without fault; redrive it.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -101,23 +100,23 @@ func (w *worker) take(ctx context.Context) (entry *InboxEntry, err error) {
 	return entry, err
 }
 
-// try calls the function, unless the event has used its tries: the process may have ended before
-// the inbox recorded that, or MaxTries was higher.
+// try calls the function, unless the event has used its tries: the last try did not end, or
+// MaxTries was higher. The claim is no try then.
 func (w *worker) try(ctx context.Context, entry *InboxEntry) Result {
 	r := Result{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
-	switch {
-	case entry.Crashes >= w.MaxTries:
-		r.Err = errors.New("lending/webhook: the process ended each time that the event was handled; redrive it when the cause is fixed")
-	case entry.Tries > w.MaxTries:
-		r.Err = errors.New("lending/webhook: the event was tried too often; redrive it when the cause is fixed")
-	default:
+	if entry.Tries > w.MaxTries {
+		entry.Tries--
+		r.Tries, r.Err = entry.Tries, errUsed
+	} else {
 		start := time.Now()
 		r.Err = w.call(ctx, entry)
 		r.Duration = time.Since(start)
 	}
-	r.DeadLettered = !accepted(r.Err) && max(entry.Tries, entry.Crashes) >= w.MaxTries
+	r.DeadLettered = !accepted(r.Err) && entry.Tries >= w.MaxTries
 	return r
 }
+
+var errUsed = errors.New("lending/webhook: the process ended, or the claim expired, during the last try; redrive the event when the cause is fixed")
 
 func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
 	deadline := time.Now().Add(w.Timeout)
@@ -169,7 +168,7 @@ func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context
 
 // recorded calls end once, and reports success.
 func (w *worker) recorded(ctx context.Context, end func(context.Context) error) bool {
-	ctx, cancel := toRecord(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err := safely.Call[lending.PanicError](func() error { return end(ctx) })
 	if err != nil {

@@ -278,35 +278,11 @@ func TestWorkHeedsTheEntry(t *testing.T) {
 				}, &webhook.WorkOptions{Concurrency: 1, Observe: func(r webhook.Result) {
 					require.Error(t, r.Err)
 					require.True(t, r.DeadLettered)
+					require.Equal(t, 12, r.Tries)
 					cancel()
 				}})
 				require.Equal(t, tt.within, within)
 				requireCounts(t, inbox, webhook.InboxCounts{DeadLetters: 1})
-			})
-		})
-	}
-}
-
-// An event whose process ended each time that it was alone is a dead letter without another try.
-func TestWorkPutsAsideWhatEndsTheProcess(t *testing.T) {
-	for _, tt := range []struct{ crashes, calls int }{{4, 1}, {5, 0}} {
-		t.Run(fmt.Sprint(tt.crashes), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				inbox := &hookedInbox{Inbox: webhook.NewMemoryInbox(), taken: func(entry *webhook.InboxEntry) {
-					entry.Crashes = tt.crashes
-				}}
-				put(t, inbox, "a")
-				ctx, cancel := context.WithCancel(t.Context())
-				calls := 0
-				webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
-					calls++
-					return nil
-				}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(r webhook.Result) {
-					require.Equal(t, tt.calls == 0, r.DeadLettered)
-					cancel()
-				}})
-				require.Equal(t, tt.calls, calls)
-				requireCounts(t, inbox, webhook.InboxCounts{DeadLetters: 1 - tt.calls})
 			})
 		})
 	}

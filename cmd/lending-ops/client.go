@@ -116,11 +116,11 @@ func isOpen(u *url.URL) bool {
 
 // key is a key of the log as the handler shows it.
 type key struct {
-	Key, Class, State, Route, CheckWith, Why, ResolvedBy string
-	IDs                                                  map[string]string
-	Since, HappenedFrom, NotHappenedFrom                 time.Time
-	Sends                                                int
-	Correctable                                          bool
+	Key, Class, State, Says, Route, CheckWith, Why, ResolvedBy string
+	IDs                                                        map[string]string
+	Since, HappenedFrom, NotHappenedFrom                       time.Time
+	Sends                                                      int
+	Correctable                                                bool
 }
 
 func (c *client) keys(ctx context.Context, state, prefix string) error {
@@ -132,7 +132,7 @@ func (c *client) keys(ctx context.Context, state, prefix string) error {
 		}
 		err = json.Unmarshal(page, &found)
 		for _, k := range found.Keys {
-			rows = append(rows, []string{k.Key, k.State, stamp(k.Since), k.Route, k.CheckWith})
+			rows = append(rows, []string{k.Key, k.Says, stamp(k.Since), k.Route, k.CheckWith})
 		}
 		return rows, found.Next, err
 	})
@@ -237,7 +237,7 @@ func (c *client) show(ctx context.Context, name string) error {
 	if k.Correctable {
 		correctable = "with -correct"
 	}
-	return c.fields("key", k.Key, "state", k.State, "class", k.Class, "since (UTC)", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
+	return c.fields("key", k.Key, "state", k.Says, "since (UTC)", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
 		"sent", fmt.Sprint(k.Sends), "check with", k.CheckWith, "why", k.Why, "resolved by", k.ResolvedBy,
 		"correctable", correctable, "happened from (UTC)", stamp(k.HappenedFrom), "not happened from (UTC)", stamp(k.NotHappenedFrom))
 }

@@ -34,6 +34,7 @@ type terminal struct {
 	url     string
 	service *lendingtest.Server
 	confirm func() error
+	close   func() // of the client: its session cannot sign in then
 }
 
 func open(t *testing.T) *terminal {
@@ -80,7 +81,7 @@ func open(t *testing.T) *terminal {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return &terminal{t, server.URL + "/ops", service, confirm}
+	return &terminal{t, server.URL + "/ops", service, confirm, client.Close}
 }
 
 // run runs a command line and returns its output, with a status other than 0 at the end.
@@ -143,7 +144,7 @@ func TestCommands(t *testing.T) {
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},
 		{"an unknown inbox", []string{"dead", "none"}, exitChanged, `now: ["webhooks"]`},
-		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in_doubt"},
+		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in doubt, a check decides"},
 		{"dead letters", []string{"dead", "webhooks"}, 0, "no loan [31myet"},
 		{"as JSON", []string{"-json", "dead", "webhooks"}, 0, `"deadLetters":[{`},
 		{"another event", []string{"dead", "webhooks", "-event", "other"}, 0, "none"},
@@ -155,7 +156,6 @@ func TestCommands(t *testing.T) {
 			exitChanged, "no dead letter",
 		},
 		{"session", []string{"session"}, 0, "signed in       true"},
-		{"health", []string{"health"}, 0, "idempotency log  ready"},
 		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
 		{"drop", []string{"drop", "webhooks", "-all", "-why", "a test"}, 0, "drop  1"},
 	} {
@@ -166,6 +166,20 @@ func TestCommands(t *testing.T) {
 			assert.NotContains(t, out, "\x1b")
 		})
 	}
+}
+
+// TestHealthFailsWithAPart holds that a script learns from the exit status whether every part works.
+func TestHealthFailsWithAPart(t *testing.T) {
+	t.Parallel()
+	tt := open(t)
+	out, status := tt.run("health")
+	require.Zero(t, status, out)
+	require.Contains(t, out, "idempotency log  ready")
+	tt.close()
+	out, status = tt.run("health")
+	assert.Equal(t, exitFailed, status, out)
+	assert.Contains(t, out, "inbox webhooks   ready")
+	assert.Contains(t, out, "1 of 3 parts cannot work")
 }
 
 // TestRequestsAreCareful holds that a GET has no body, which some proxies refuse, and that the

@@ -39,7 +39,7 @@ func run(ctx context.Context, address string, credentials lending.Credentials, p
 	}
 	defer inbox.Close()
 	subscription := lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}
-	handle := webhook.EventFuncs{lending.EventLoanCreated: loanCreated}.Handle // your function
+	handle := webhook.EventFuncs{lending.EventLoanCreated: loanCreated}.Or(unknownEvent) // your functions
 	consumer, err := webhook.NewConsumer(client, lending.ForPartner(partner), subscription, inbox, handle,
 		&webhook.ConsumerOptions{Sweep: log.Sweep, Logger: slog.Default()})
 	if err != nil {
@@ -55,6 +55,8 @@ func loanCreated(context.Context, *webhook.Event) error {
 	handled <- struct{}{}
 	return nil
 }
+
+func unknownEvent(context.Context, *webhook.Event) error { return nil }
 
 // toAddress sends every request to the same address, like the proxy in front of the program.
 type toAddress string

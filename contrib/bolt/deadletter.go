@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
 )
@@ -22,7 +22,7 @@ var _ webhook.DeadLetters = (*Inbox)(nil)
 
 // DeadLetter implements [webhook.Inbox].
 func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause error) error {
-	return b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
+	return b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, _ uint32) error {
 		return setAside(tx, number, entry, cause)
 	})
 }
@@ -97,7 +97,7 @@ func (b *Inbox) DeadLetterEvent(_ context.Context, id string) (event *webhook.Ev
 		if key == nil || tx.Bucket(dead).Get(key) == nil {
 			return webhook.ErrNoDeadLetter
 		}
-		entry, _ := entryOf(tx, key[8:], state{}) // the cause tells why Parse rejects the bytes
+		entry, _ := entryOf(tx, key[8:], 0) // the cause tells why Parse rejects the bytes
 		event = entry.Event
 		return nil
 	})
@@ -106,11 +106,11 @@ func (b *Inbox) DeadLetterEvent(_ context.Context, id string) (event *webhook.Ev
 
 // Redrive implements [webhook.DeadLetters].
 func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
-	if err := deadletters.CheckRedrive(ids); err != nil {
+	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
 	letters, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte) error {
-		return tx.Bucket(waiting).Put(join(time.Now(), number), state{}.bytes())
+		return tx.Bucket(waiting).Put(join(time.Now(), number), bytesOf(0))
 	})
 	b.claims().LookIn(0)
 	return len(letters), err
@@ -118,13 +118,13 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 
 // Drop implements [webhook.DeadLetters].
 func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := deadletters.CheckDrop(who, ids); err != nil {
+	if err := claimer.CheckDrop(who, ids); err != nil {
 		return 0, err
 	}
 	keys, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte) error {
 		return tx.Bucket(bodies).Delete(number)
 	})
-	deadletters.LogDrop(ctx, b.logger(), who, keys)
+	claimer.LogDrop(ctx, b.logger(), who, keys)
 	return len(keys), err
 }
 

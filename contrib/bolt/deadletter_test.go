@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 )
 
 func TestNothingIsLostWhenARedriveIsKilled(t *testing.T) {
+	longrun.Kills(t)
 	t.Parallel()
 	webhooktest.KillRedrive(t, filepath.Join(t.TempDir(), "inbox"), openStore)
 }

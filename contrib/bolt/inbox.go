@@ -14,9 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
@@ -59,33 +61,18 @@ var (
 	history = []byte("history")      // time it was put, SHA-256: nothing
 )
 
-// state counts the tries of an event.
-type state struct {
-	failed  uint32 // ended with an error
-	unended uint32 // interrupted by the end of the process, since the last finished try
-}
+// The state of an event is its number of claims.
+func stateOf(value []byte) (tries uint32) { return binary.BigEndian.Uint32(value) }
 
-func (s state) alone() bool { return s.unended >= claimer.AloneAfter }
-
-func (s state) bytes() []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, s.failed), s.unended)
-}
-
-func stateOf(b []byte) state {
-	s := state{failed: binary.BigEndian.Uint32(b)}
-	if len(b) >= 8 { // an earlier version wrote 4 bytes
-		s.unended = binary.BigEndian.Uint32(b[4:])
-	}
-	return s
-}
+func bytesOf(tries uint32) []byte { return binary.BigEndian.AppendUint32(nil, tries) }
 
 // OpenInbox opens the inbox in the file at path, or creates the file. The file holds events in
 // plain text, with codes and personal data; only its owner may read the file. OpenInbox fails if
 // another process has the file open, or if the file is damaged. To check the file, OpenInbox
 // reads all of it, which takes about 0.1 s for 100,000 events.
 //
-// If the last process died, the events it was handling are due at once. After a second such
-// death the event runs alone, after all events that are due at that time: see [webhook.Work].
+// If the last process died, the events it was handling are due within a second, at different
+// times. The wait doubles with each further death during the same event, up to a minute.
 func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if opts != nil {
@@ -117,11 +104,6 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 			return false, err
 		}
 	}
-	if earlier := []byte("seen"); tx.Bucket(earlier) != nil { // an index of history, from an earlier version
-		if err := tx.DeleteBucket(earlier); err != nil {
-			return false, err
-		}
-	}
 	now := time.Now()
 	err := errors.Join(
 		tx.Bucket(history).ForEach(func(key, _ []byte) error {
@@ -129,11 +111,8 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 			return nil
 		}),
 		tx.Bucket(running).ForEach(func(number, value []byte) error {
-			s, due := stateOf(value), time.Time{}
-			if s.unended++; s.alone() {
-				due = now // other events come first
-			}
-			return tx.Bucket(waiting).Put(join(due, number), s.bytes())
+			due := now.Add(rand.N(backoff.Doubled(int(stateOf(value)), time.Second, time.Minute)))
+			return tx.Bucket(waiting).Put(join(due, number), value)
 		}))
 	if err != nil {
 		return false, err
@@ -170,7 +149,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 			b.forget(tx, now.Add(-b.keep)),
 			tx.Bucket(history).Put(join(now, key[:]), nil),
 			tx.Bucket(bodies).Put(n, body),
-			tx.Bucket(waiting).Put(join(now, n), state{}.bytes()),
+			tx.Bucket(waiting).Put(join(now, n), bytesOf(0)),
 		)
 	})
 	switch {
@@ -229,116 +208,113 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 // source is the inbox for its claimer.
 type source struct{ *Inbox }
 
-type claim = claimer.Claim[*webhook.InboxEntry]
+// claim is a claimed event, or an error.
+type claim struct {
+	entry *webhook.InboxEntry
+	err   error
+}
 
 // Claim implements [claimer.Source]. A read comes first, because a commit waits for the disk.
-func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(claim)) (seen claimer.Outlook, err error) {
+func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(*webhook.InboxEntry, error)) (seen claimer.Outlook, err error) {
 	var key []byte
 	err = s.file().view(func(tx *bbolt.Tx) error {
-		key, _, seen = peek(tx, ask.Alone)
+		key, seen = peek(tx)
 		return nil
 	})
 	if err != nil || key == nil {
 		return seen, err
 	}
 	var claims []claim
-	err = s.update(ctx, func(tx *bbolt.Tx) (changed bool, err error) {
+	err = s.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		claims = nil // the function may run again
-		for len(claims) < ask.N && err == nil {
-			var value []byte
-			if key, value, seen = peek(tx, ask.Alone && len(claims) == 0); key == nil {
+		for len(claims) < ask.N {
+			if key, seen = peek(tx); key == nil {
 				return len(claims) > 0, nil
 			}
-			var c claim
-			c, err = claimed(tx, key, value)
-			claims = append(claims, c)
-			if c.Alone && c.Err == nil {
-				break
+			c, err := claimed(tx, key)
+			if err != nil {
+				return false, err
 			}
+			claims = append(claims, c)
 		}
 		seen = claimer.Outlook{More: true}
-		return true, err
+		return true, nil
 	})
 	if err != nil {
 		return seen, err
 	}
 	for _, c := range claims {
-		give(c)
+		give(c.entry, c.err)
 	}
 	return seen, nil
 }
 
-// peek returns the first event that may be taken, or the time of the next look.
-func peek(tx *bbolt.Tx, alone bool) (key, value []byte, seen claimer.Outlook) {
-	key, value = tx.Bucket(waiting).Cursor().First()
+// peek returns the first due event, or the time of the next look.
+func peek(tx *bbolt.Tx) (key []byte, seen claimer.Outlook) {
+	key, _ = tx.Bucket(waiting).Cursor().First()
 	if key == nil {
-		return nil, nil, seen
+		return nil, seen
 	}
 	if wait := time.Until(timeOf(key)); wait > 0 {
-		return nil, nil, claimer.Outlook{Next: wait}
+		return nil, claimer.Outlook{Next: wait}
 	}
-	if stateOf(value).alone() && !alone {
-		return nil, nil, claimer.Outlook{Suspect: true}
-	}
-	return key, value, seen
+	return key, seen
 }
 
 // claimed moves an event from waiting to running. An entry without a valid event becomes a dead
 // letter, because it would fail each time.
-func claimed(tx *bbolt.Tx, key, value []byte) (claim, error) {
-	number, s := bytes.Clone(key[8:]), stateOf(value)
-	entry, refused := entryOf(tx, number, state{s.failed + 1, s.unended})
+func claimed(tx *bbolt.Tx, key []byte) (claim, error) {
+	number, tries := bytes.Clone(key[8:]), stateOf(tx.Bucket(waiting).Get(key))+1
+	entry, refused := entryOf(tx, number, tries)
 	err := tx.Bucket(waiting).Delete(key)
 	if refused == nil {
-		err = errors.Join(err, tx.Bucket(running).Put(number, s.bytes()))
+		err = errors.Join(err, tx.Bucket(running).Put(number, bytesOf(tries)))
 	} else {
 		err = errors.Join(err, setAside(tx, number, entry, refused))
 		refused = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
 	}
-	return claim{Entry: entry, ID: entry.ID, Alone: s.alone(), Err: refused}, err
+	return claim{entry, refused}, err
 }
 
 // GiveBack implements [claimer.Source]. If GiveBack fails, the event is due when the file is
 // opened again.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
-	_ = s.move(ctx, entry, func(tx *bbolt.Tx, number []byte, s state) error {
-		return tx.Bucket(waiting).Put(join(time.Now(), number), s.bytes())
+	_ = s.move(ctx, entry, func(tx *bbolt.Tx, number []byte, tries uint32) error {
+		return tx.Bucket(waiting).Put(join(time.Now(), number), bytesOf(tries-1))
 	})
 }
 
 // entryOf returns an entry. If [webhook.Parse] rejects the body, the event of the entry holds
 // only the bytes.
-func entryOf(tx *bbolt.Tx, number []byte, s state) (*webhook.InboxEntry, error) {
+func entryOf(tx *bbolt.Tx, number []byte, tries uint32) (*webhook.InboxEntry, error) {
 	body := bytes.Clone(tx.Bucket(bodies).Get(number))
 	event, err := webhook.Parse(body)
 	if err != nil {
 		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON(body) // accepts all bytes
 	}
-	return &webhook.InboxEntry{
-		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, claimer.AloneAfter)),
-		ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10),
-	}, err
+	id := strconv.FormatUint(binary.BigEndian.Uint64(number), 10)
+	return &webhook.InboxEntry{Event: event, Tries: int(tries), ID: id}, err
 }
 
 // Done implements [webhook.Inbox].
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
+	return b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, _ uint32) error {
 		return tx.Bucket(bodies).Delete(number)
 	})
 }
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, s state) error {
-		return tx.Bucket(waiting).Put(join(time.Now().Add(wait), number), state{failed: s.failed + 1}.bytes())
+	err := b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, tries uint32) error {
+		return tx.Bucket(waiting).Put(join(time.Now().Add(wait), number), bytesOf(tries))
 	})
 	b.claims().LookIn(wait)
 	return err
 }
 
 // move ends the claim of an entry and calls then. It does nothing if the claim has ended.
-func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(tx *bbolt.Tx, number []byte, s state) error) error {
+func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(tx *bbolt.Tx, number []byte, tries uint32) error) error {
 	n, err := strconv.ParseUint(entry.ID, 10, 64)
 	if err != nil {
 		return errors.New("lendingbolt: the entry is of another inbox; return it to the inbox that Take was called on")
@@ -349,10 +325,10 @@ func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(t
 		if value == nil {
 			return false, nil
 		}
-		s := stateOf(value)
-		return true, errors.Join(tx.Bucket(running).Delete(number), then(tx, number, s))
+		tries := stateOf(value)
+		return true, errors.Join(tx.Bucket(running).Delete(number), then(tx, number, tries))
 	})
-	return b.claims().Ended(entry.ID, err)
+	return b.claims().Ended(err)
 }
 
 // update runs a transaction, and returns nil when the transaction is on the disk.

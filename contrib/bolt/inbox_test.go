@@ -53,7 +53,8 @@ func TestInboxFile(t *testing.T) {
 	take(t, inbox, "running")
 	require.NoError(t, inbox.Close())
 	inbox = open(t, path, nil)
-	take(t, inbox, "running") // what was running is first
+	require.NoError(t, inbox.Done(t.Context(), take(t, inbox, "waiting")))
+	require.Equal(t, 2, take(t, inbox, "running").Tries) // a moment later
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -148,46 +149,6 @@ func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webho
 	require.NoError(t, err)
 	require.Equal(t, name, entry.Event.Name)
 	return entry
-}
-
-// An event with two process deaths comes after the due events and runs alone, so that a third
-// death names the culprit.
-func TestInboxGivesSuspectsAlone(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "inbox")
-	inbox := open(t, path, nil)
-	for _, name := range []lending.EventName{"a", "b", "before"} {
-		require.NoError(t, inbox.Put(t.Context(), event(name)))
-	}
-	reopen := func() {
-		require.NoError(t, inbox.Close())
-		inbox = open(t, path, nil)
-	}
-	for range 2 {
-		take(t, inbox, "a")
-		take(t, inbox, "b")
-		reopen()
-	}
-	require.NoError(t, inbox.Put(t.Context(), event("after")))
-	before := take(t, inbox, "before")
-	take(t, inbox, "") // "a" waits until it is alone
-	require.NoError(t, inbox.Done(t.Context(), before))
-	a := take(t, inbox, "a")
-	require.Equal(t, 1, a.Tries)
-	require.Zero(t, a.Crashes)
-	take(t, inbox, "")
-	reopen()
-	b := take(t, inbox, "b")
-	require.Zero(t, b.Crashes, "it did not run")
-	take(t, inbox, "") // nor does "after" run beside it
-	require.NoError(t, inbox.Retry(t.Context(), b, time.Hour))
-	require.NoError(t, inbox.Done(t.Context(), take(t, inbox, "after")))
-	a = take(t, inbox, "a")
-	require.Equal(t, 1, a.Crashes)
-	require.NoError(t, inbox.Retry(t.Context(), a, 0))
-	a = take(t, inbox, "a")
-	require.Equal(t, 2, a.Tries)
-	require.Zero(t, a.Crashes, "a try that ends clears it")
 }
 
 func TestOpenRefusesATruncatedFile(t *testing.T) {

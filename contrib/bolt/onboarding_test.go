@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -21,5 +22,6 @@ func openForWorker(path string) (store.Store, func() error, error) {
 // Mutations with keys happen once, however often the worker is killed. The figures of README are
 // those of -onboardings 300 -workerkills 60 -readlag 500ms.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
+	longrun.Kills(t)
 	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), nil)
 }

@@ -1,5 +1,5 @@
 // Package lendingpostgres keeps the shared state of a program's replicas in PostgreSQL: their
-// token, accepted webhooks, handled webhooks, and mutations with an idempotency key.
+// token, accepted webhooks, and mutations with an idempotency key.
 //
 // Use PostgreSQL 13 or later, and a pool of pgx. [Migrate] creates all tables. [Migrations]
 // returns the same statements for a migration tool of your own.
@@ -12,8 +12,7 @@
 //	GRANT SELECT ON lending_migration TO replica;
 //	GRANT SELECT, INSERT, UPDATE ON lending_token TO replica;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_idempotency TO replica;
-//	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_deduper, lending_inbox, lending_inbox_seen TO replica;
-//	GRANT SELECT, INSERT, DELETE ON lending_outbox TO replica;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_inbox, lending_inbox_seen TO replica;
 //
 // # Poolers
 //

@@ -18,7 +18,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
-	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -36,14 +35,12 @@ func stored(fence int64, text string) lending.StoredToken {
 // stores holds a store of each kind, with the same pool.
 type stores struct {
 	token       *lendingpostgres.TokenStore
-	deduper     *lendingpostgres.Deduper
 	idempotency *lendingpostgres.IdempotencyStore
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
 	return stores{
 		must(lendingpostgres.NewTokenStore(pool, "test", nil)),
-		must(lendingpostgres.NewDeduper(pool, "test", nil)),
 		must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)),
 	}
 }
@@ -77,16 +74,6 @@ func (s stores) each(t *testing.T, n int, before func()) {
 	require.NoError(t, err)
 	require.Equal(t, owner, token.Data.Reveal())
 	do("Release", func() error { return s.token.Release(ctx, owner) })
-
-	var claim webhook.Claim
-	do("Claim", func() (err error) { claim, err = s.deduper.Claim(ctx, entry.Key); return err })
-	_, err = s.deduper.Claim(ctx, entry.Key)
-	require.ErrorIs(t, err, webhook.ErrClaimed)
-	do("Release of a claim", func() error { return claim.Release(ctx) })
-	do("Claim", func() (err error) { claim, err = s.deduper.Claim(ctx, entry.Key); return err })
-	do("Done", func() error { return claim.Done(ctx) })
-	_, err = s.deduper.Claim(ctx, entry.Key)
-	require.ErrorIs(t, err, webhook.ErrDuplicate)
 }
 
 // A connection breaks before a statement arrives, or after its commit. The change happens once,
@@ -142,9 +129,6 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 		_, err = broken.token.Acquire(t.Context(), key, time.Minute)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, lending.ErrLeaseHeld)
-		_, err = broken.deduper.Claim(t.Context(), key)
-		require.Error(t, err)
-		require.NotErrorIs(t, err, webhook.ErrClaimed)
 		_, err = broken.idempotency.Load(t.Context(), key)
 		require.Error(t, err, "nil would say that the command was never sent")
 	}
@@ -222,7 +206,7 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	pool := migrated(t)
 	s := storesOf(pool)
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_idempotency, lending_deduper, lending_outbox")
+		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_idempotency")
 		require.NoError(t, err)
 		for _, test := range []struct {
 			name string
@@ -230,9 +214,7 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 		}{
 			{"Save", func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) }},
 			{"Load", func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err }},
-			{"Pending", func(ctx context.Context) error { _, err := s.idempotency.Outbox().Pending(ctx, 1); return err }},
 			{"Acquire", func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err }},
-			{"Claim", func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err }},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			require.Error(t, test.call(ctx), test.name)

@@ -25,8 +25,7 @@ import (
 // entries older than they are. Keep the difference to a fraction of MaxLateness of the log.
 type IdempotencyStore struct {
 	database
-	name      string
-	namespace string
+	name string
 }
 
 var _ store.Store = (*IdempotencyStore)(nil)
@@ -35,8 +34,6 @@ var _ store.Store = (*IdempotencyStore)(nil)
 // defaults.
 type IdempotencyStoreOptions struct {
 	Tables
-	// Namespace is the Namespace of the log. Only [IdempotencyStore.Outbox] uses the field.
-	Namespace string
 }
 
 // NewIdempotencyStore returns a store. Stores with different names are independent. Responses
@@ -51,7 +48,7 @@ func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencySt
 	if err != nil {
 		return nil, err
 	}
-	return &IdempotencyStore{d, name, o.Namespace}, nil
+	return &IdempotencyStore{d, name}, nil
 }
 
 // session is a connection, or a transaction.
@@ -117,8 +114,6 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	})
 }
 
-// Deleted entries leave the outbox too. Otherwise their mutations would look as if no process
-// had begun with them.
 const replaceEntries = `
 WITH wanted AS (
 	SELECT * FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bigint[]), pg_catalog.unnest($4::text[]),
@@ -126,8 +121,6 @@ WITH wanted AS (
 ), deleted AS (
 	DELETE FROM {idempotency} e USING wanted w
 	WHERE e.name = $1 AND e.key = w.key AND e.revision = w.revision AND w.state = '' RETURNING e.key
-), sent AS (
-	DELETE FROM {outbox} o USING deleted WHERE o.name = $1 AND o.key = deleted.key
 ), replaced AS (
 	UPDATE {idempotency} e SET revision = e.revision + 1, state = w.state, lock = CASE w.lock WHEN e.lock THEN e.lock ELSE '' END,
 		data = w.data, saved_by = $7, saved_at = pg_catalog.clock_timestamp()

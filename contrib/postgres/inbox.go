@@ -48,7 +48,8 @@ type InboxOptions struct {
 //
 // # Processes
 //
-// If a process dies, its events are due again at the end of Lease, by the clock of the database.
+// If a process dies, its events are due again after Lease, and up to half of Lease later at random,
+// by the clock of the database.
 // If that clock is set back, waiting events wait longer by the same time. All waiting workers of
 // a process take their events with a single statement, with FOR UPDATE SKIP LOCKED, and ask once
 // in Poll. During a backlog, an event that is due again, or was put by PutTx with a late commit,
@@ -61,7 +62,7 @@ type InboxOptions struct {
 // # Disk space
 //
 // Every event leaves two dead rows in the table of unfinished events: of the claim and of its
-// end. The storage parameters start autovacuum after 2,000 dead rows. A claim changes no index, unless the event must run alone;
+// end. The storage parameters start autovacuum after 2,000 dead rows. A claim changes no index;
 // the fillfactor of 50 leaves room for the new version of the row. A transaction that stays open
 // for long, anywhere in the database, prevents the removal of dead rows.
 type Inbox struct {
@@ -83,11 +84,9 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if options != nil {
 		o = *options
 	}
-	usual := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
-	o.Lease, o.Keep = usual.Lease, usual.Keep
-	if o.Poll <= 0 {
-		o.Poll = time.Second
-	}
+	setDefault(&o.Lease, 5*time.Minute)
+	setDefault(&o.Keep, 72*time.Hour)
+	setDefault(&o.Poll, time.Second)
 	d, err := open(pool, &o.Tables)
 	if err != nil {
 		return nil, err
@@ -98,6 +97,12 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	b.puts, b.dones = opaque.Hide(batch.New(b.put())), opaque.Hide(batch.New(b.handled()))
 	return b, nil
+}
+
+func setDefault(d *time.Duration, usual time.Duration) {
+	if *d <= 0 {
+		*d = usual
+	}
 }
 
 // Take implements [webhook.Inbox].
@@ -140,7 +145,7 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if err != nil {
 		return err
 	}
-	return b.claims().Ended(entry.ID, b.dones().Do(ctx, id))
+	return b.claims().Ended(b.dones().Do(ctx, id))
 }
 
 // handled is the store of events to remove.
@@ -170,7 +175,7 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
+	err := b.endClaim(ctx, entry, "UPDATE {inbox} SET claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
 		b.claims().LookIn(wait)
 	}
@@ -183,5 +188,5 @@ func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, stateme
 		return err
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
-	return b.claims().Ended(entry.ID, err)
+	return b.claims().Ended(err)
 }

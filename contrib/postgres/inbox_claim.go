@@ -1,10 +1,12 @@
 package lendingpostgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,57 +18,50 @@ import (
 
 // taken is a row of the inbox with a claim of this process.
 type taken struct {
-	id, claim       int64
-	failed, unended int
-	body            []byte
-	until, due      time.Time
+	id, claim  int64
+	tries      int
+	body       []byte
+	until, due time.Time
 }
 
-// claimed returns the claim for a worker. If [webhook.Parse] rejects the row, the event of the
-// entry holds only the bytes.
-func (r taken) claimed() claimer.Claim[*webhook.InboxEntry] {
-	event, err := webhook.Parse(r.body)
+// eventOf returns the event in body. If [webhook.Parse] rejects body, the event holds only the
+// bytes.
+func eventOf(body []byte) (*webhook.Event, error) {
+	event, err := webhook.Parse(body)
 	if err != nil {
 		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON(r.body) // accepts all bytes
+		_ = event.Record.UnmarshalJSON(body) // accepts all bytes
 	}
-	entry := &webhook.InboxEntry{
-		Event: event, Tries: r.failed + 1, Crashes: max(0, r.unended-claimer.AloneAfter), ID: idOf(r.id, r.claim), Until: r.until,
-	}
-	return claimer.Claim[*webhook.InboxEntry]{
-		Entry: entry, ID: entry.ID, Until: r.until, Alone: r.unended >= claimer.AloneAfter, Err: err,
-	}
+	return event, err
 }
 
-// takeEvents claims the first due events, up to an event that must run alone. Such an event is
-// claimed only if it is the first and no other event is running. An expired claim counts as a
-// suspicion that the event ends processes.
-//
-// An event that must run alone moves behind all due events. If processes end for another reason,
-// the suspicion thus moves from event to event, and does not stay with the first.
-//
-// A claim must outlive this process, so that events that end processes are found. A claim of
-// WorkTx need not outlive the server: if the server ends, the transaction ends too.
+// takeEvents claims the first due events. The claims of a statement end at different times: if one
+// of their events ends its process, the others meet it no more.
 //
 // The server reads and locks no row beyond the second limit. The first limit is for the planner,
 // which does not know the second: with a parameter instead, it would plan the statement each time.
 const takeEvents = `
-WITH moment AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('synchronous_commit', CASE WHEN $5::boolean THEN 'off' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
-), head AS MATERIALIZED (
-	SELECT id, due, unended FROM (
-		SELECT id, due, unended + (claim IS NOT NULL)::integer AS unended FROM {inbox}
-		WHERE name = $1::text AND due >= (SELECT $7::timestamptz) AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
-		ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED) AS head LIMIT (SELECT $6::bigint)
-), ordered AS (
-	SELECT id, due, unended, pg_catalog.row_number() OVER line AS number, pg_catalog.bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
-), taken AS (
-	UPDATE {inbox} AS event SET claim = $2::bigint, until = pg_catalog.clock_timestamp() + $3::interval, unended = ordered.unended,
-		due = CASE WHEN ordered.unended >= 2 THEN (SELECT now FROM moment) ELSE event.due END
-	FROM ordered WHERE event.id = ordered.id AND (NOT stopped OR number = 1 AND $4::boolean)
-	RETURNING event.id, event.failed, event.unended, event.body
+WITH head AS MATERIALIZED (
+	SELECT id FROM (
+		SELECT id FROM {inbox}
+		WHERE name = $1::text AND due >= (SELECT $4::timestamptz) AND due <= (SELECT pg_catalog.clock_timestamp())
+			AND (claim IS NULL OR until <= (SELECT pg_catalog.clock_timestamp()))
+		ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED) AS head LIMIT (SELECT $5::bigint)
 )
-SELECT coalesce(taken.id, 0), coalesce(taken.failed, 0), coalesce(taken.unended, 0), taken.body, $2::bigint, (extract(epoch FROM $3::interval) * 1000000)::bigint, ordered.due FROM ordered LEFT JOIN taken USING (id) ORDER BY number`
+UPDATE {inbox} AS event SET claim = $2::bigint, tries = tries + 1,
+	until = pg_catalog.clock_timestamp() + $3::interval * (1::float8 + 0.5::float8 * pg_catalog.random())
+FROM head WHERE event.id = head.id
+RETURNING event.id, event.claim, event.tries, event.body, event.due, $3::interval`
+
+// relax lets the server answer before the claims of a statement are on the disk. The claims of
+// WorkTx need not survive the server: if the server ends, their transactions end too.
+const relax = "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)"
+
+// recallEvents returns the events of claims with a lost response.
+const recallEvents = `
+SELECT id, claim, tries, body, due, until - (SELECT pg_catalog.clock_timestamp()) FROM {inbox}
+WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until > (SELECT pg_catalog.clock_timestamp())
+	AND claim = ANY ($2::bigint[])`
 
 // source is the inbox for its claimer.
 type source struct {
@@ -79,10 +74,10 @@ type source struct {
 	began  time.Time // last request from the first event on
 }
 
+type give = func(*webhook.InboxEntry, error)
+
 // Claim implements [claimer.Source]. Claims with a lost response come first.
-func (s *source) Claim(
-	ctx context.Context, ask claimer.Ask, give func(claimer.Claim[*webhook.InboxEntry]),
-) (seen claimer.Outlook, err error) {
+func (s *source) Claim(ctx context.Context, ask claimer.Ask, give give) (seen claimer.Outlook, err error) {
 	began := time.Now()
 	if lost := s.lose(); len(lost) > 0 {
 		if err = s.recall(ctx, lost, give); err != nil {
@@ -92,18 +87,14 @@ func (s *source) Claim(
 	}
 	from := s.start()
 	rows, err := s.take(ctx, ask, from)
-	claimed := 0
 	for _, r := range rows {
-		if r.id != 0 {
-			claimed++
-			s.hand(ctx, r, give)
-		}
+		s.hand(ctx, r, give)
 	}
 	if err == nil && s.isTime() {
 		err = s.forgetKeys(ctx)
 	}
-	seen.Suspect, seen.More = len(rows) > claimed, len(rows) == ask.N || !from.IsZero()
-	if err == nil && !seen.Suspect && !seen.More {
+	seen.More = len(rows) == ask.N || !from.IsZero()
+	if err == nil && !seen.More {
 		seen.Next, err = s.outlook(ctx, began)
 	}
 	seen.More = seen.More || s.hasLost()
@@ -112,27 +103,28 @@ func (s *source) Claim(
 
 // hand gives a row to a worker. A row without a valid event becomes a dead letter, because it
 // would fail each time.
-func (s *source) hand(ctx context.Context, r taken, give func(claimer.Claim[*webhook.InboxEntry])) {
-	claim := r.claimed()
-	if claim.Err != nil {
-		claim.Err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", claim.Err), s.DeadLetter(ctx, claim.Entry, claim.Err))
+func (s *source) hand(ctx context.Context, r taken, give give) {
+	event, err := eventOf(r.body)
+	entry := &webhook.InboxEntry{Event: event, Tries: r.tries, ID: idOf(r.id, r.claim), Until: r.until}
+	if err != nil {
+		err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
-	give(claim)
+	give(entry, err)
 }
 
 // GiveBack implements [claimer.Source]. If GiveBack fails, the claim expires.
 func (s *source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	if id, claim, err := ofID(entry); err == nil {
-		_, _ = s.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, id, s.name, claim)
+		_, _ = s.exec(ctx, "UPDATE {inbox} SET claim = NULL, tries = tries - 1"+ofClaim, id, s.name, claim)
 	}
 }
 
-// take claims events. A row without an id stands for an event that must wait.
+// take claims events.
 func (s *source) take(ctx context.Context, ask claimer.Ask, from time.Time) (rows []taken, err error) {
 	statement := s.sql(fmt.Sprintf(takeEvents, claimer.MaxBatch))
 	err = s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		number := rand.Int64()
-		rows, err = s.collect(ctx, conn, statement, s.name, number, s.options.Lease, ask.Alone, ask.Relaxed, ask.N, from)
+		rows, err = s.collect(ctx, conn, ask.Relaxed, statement, s.name, number, s.options.Lease, from, ask.N)
 		if err != nil {
 			s.lose(number)
 		}
@@ -160,22 +152,17 @@ func (s *source) follow(rows []taken, ask claimer.Ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.from = time.Time{}
-	for _, r := range rows {
-		if r.id != 0 && len(rows) == ask.N {
-			s.from = r.due
-		}
+	if n := len(rows); n == ask.N {
+		s.from = rows[n-1].due
 	}
 }
 
 // recall gives out the events of claims with a lost response. If a statement has not ended yet,
 // recall does not find its events, and they are due again at the end of the claim.
-func (s *source) recall(ctx context.Context, lost []int64, give func(claimer.Claim[*webhook.InboxEntry])) error {
+func (s *source) recall(ctx context.Context, lost []int64, give give) error {
 	var rows []taken
 	err := s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
-		rows, err = s.collect(ctx, conn, s.sql(`
-SELECT id, failed, unended, body, claim, (extract(epoch FROM until - pg_catalog.clock_timestamp()) * 1000000)::bigint, due FROM {inbox}
-WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until > (SELECT pg_catalog.clock_timestamp())
-	AND claim = ANY ($2::bigint[])`), s.name, lost)
+		rows, err = s.collect(ctx, conn, false, s.sql(recallEvents), s.name, lost)
 		return err
 	})
 	for _, r := range rows {
@@ -215,18 +202,27 @@ func (s *source) isTime() bool {
 	return true
 }
 
-func (s *source) collect(ctx context.Context, conn *pgxpool.Conn, statement string, arguments ...any) ([]taken, error) {
+// collect runs a statement that returns claimed events, and returns them in their order.
+func (s *source) collect(
+	ctx context.Context, conn *pgxpool.Conn, relaxed bool, statement string, arguments ...any,
+) (all []taken, err error) {
 	start := time.Now()
-	rows, err := conn.Query(ctx, statement, arguments...)
-	if err != nil {
-		return nil, err
+	var batch pgx.Batch // a single transaction and round trip
+	if relaxed {
+		batch.Queue(relax)
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r taken, err error) {
-		var left int64
-		err = row.Scan(&r.id, &r.failed, &r.unended, &r.body, &r.claim, &left, &r.due)
-		r.until = start.Add(time.Duration(left)*time.Microsecond - s.options.Lease/10)
-		return r, err
+	batch.Queue(statement, arguments...).Query(func(rows pgx.Rows) (err error) {
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r taken, err error) {
+			var left time.Duration
+			err = row.Scan(&r.id, &r.claim, &r.tries, &r.body, &r.due, &left)
+			r.until = start.Add(left - s.options.Lease/10)
+			return r, err
+		})
+		return err
 	})
+	err = conn.SendBatch(ctx, &batch).Close()
+	slices.SortFunc(all, func(a, b taken) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id)) })
+	return all, err
 }
 
 // forgetKeys walks through the keys, some at a time, and deletes the keys older than Keep. An
@@ -276,15 +272,15 @@ func (s *source) walked() []byte {
 // workers take the events that were due.
 func (s *source) outlook(ctx context.Context, began time.Time) (next time.Duration, err error) {
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		var microseconds *int64 // nil if there is none
+		var wait *time.Duration // nil if there is none
 		err := conn.QueryRow(ctx, s.sql(`
-SELECT (extract(epoch FROM least(
+SELECT least(
 	(SELECT pg_catalog.min(until) FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NOT NULL AND until > began),
-	(SELECT due FROM {inbox} WHERE name = $1::text AND due > began AND claim IS NULL ORDER BY due LIMIT 1)) - now) * 1000000)::bigint
+	(SELECT due FROM {inbox} WHERE name = $1::text AND due > began AND claim IS NULL ORDER BY due LIMIT 1)) - now
 FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.clock_timestamp() - $2::interval AS began) moment`),
-			s.name, time.Since(began)).Scan(&microseconds)
-		if err == nil && microseconds != nil {
-			next = time.Duration(max(0, *microseconds)+1) * time.Microsecond
+			s.name, time.Since(began)).Scan(&wait)
+		if err == nil && wait != nil {
+			next = max(0, *wait) + time.Microsecond
 		}
 		return err
 	})

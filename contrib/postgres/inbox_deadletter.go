@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -24,7 +24,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause
 		return err
 	}
 	return b.endClaim(ctx, entry, `
-UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL,
+UPDATE {inbox} SET claim = NULL, due = NULL,
 	set_aside = pg_catalog.clock_timestamp(), event = $4::bytea, letter = $5::text`+ofClaim, []byte(letter.Event), string(text))
 }
 
@@ -104,7 +104,8 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	} else if err != nil {
 		return nil, err
 	}
-	return taken{body: body}.claimed().Entry.Event, nil // the cause tells why Parse rejects the bytes
+	event, _ := eventOf(body) // the cause tells why Parse rejects the bytes
+	return event, nil
 }
 
 // ofLetters selects dead letters by ID. The LATERAL join looks each ID up: otherwise PostgreSQL
@@ -119,12 +120,12 @@ const ofLetters = ` WHERE ctid = ANY (ARRAY(
 // Redrive implements [webhook.DeadLetters]. If the connection breaks, Redrive tries again, and
 // does not count what the first attempt has redriven.
 func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
-	if err := deadletters.CheckRedrive(ids); err != nil {
+	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
 	rows, times := letterIDsOf(ids)
 	redriven, err := b.exec(ctx, `
-UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
+UPDATE {inbox} SET tries = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
 	if redriven > 0 {
 		b.claims().LookIn(0)
 		b.notify(ctx)
@@ -135,7 +136,7 @@ UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), 
 // Drop implements [webhook.DeadLetters]. If the connection breaks, Drop tries again, and neither
 // counts nor logs what the first attempt has dropped.
 func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := deadletters.CheckDrop(who, ids); err != nil {
+	if err := claimer.CheckDrop(who, ids); err != nil {
 		return 0, err
 	}
 	rows, times := letterIDsOf(ids)
@@ -151,7 +152,7 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 		})
 		return err
 	})
-	deadletters.LogDrop(ctx, b.logger(), who, keys)
+	claimer.LogDrop(ctx, b.logger(), who, keys)
 	return len(keys), err
 }
 

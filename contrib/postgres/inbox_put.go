@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/internal/batch"
 	"github.com/lendingapi/lending-go/webhook"
@@ -121,6 +122,12 @@ func (b *Inbox) putMany(ctx context.Context, events []putEvent) (results []error
 		results[first[string(key)]] = nil
 	}
 	return results, err
+}
+
+// Tx is a transaction of the caller: a [pgx.Tx], or a [pgx.Conn] inside a transaction.
+type Tx interface {
+	// Exec is the method of pgx.
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 // PutTx puts an event in a transaction of the caller. The event is in the inbox if the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/webhook"
@@ -22,15 +21,10 @@ func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err err
 // Ages implements [webhook.Inbox].
 func (b *Inbox) Ages(ctx context.Context) (ages webhook.InboxAges, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		var due, letter int64
-		err := conn.QueryRow(ctx, b.sql(`
-SELECT coalesce(extract(epoch FROM now - (SELECT due FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NULL ORDER BY due, id LIMIT 1)) * 1000000, 0)::bigint,
-	coalesce(extract(epoch FROM now - (SELECT set_aside FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY set_aside, id LIMIT 1)) * 1000000, 0)::bigint
-FROM (SELECT pg_catalog.clock_timestamp() AS now) AS moment`), b.name).Scan(&due, &letter)
-		ages = webhook.InboxAges{
-			Due: time.Duration(due) * time.Microsecond, DeadLetter: time.Duration(max(0, letter)) * time.Microsecond,
-		}
-		return err
+		return conn.QueryRow(ctx, b.sql(`
+SELECT coalesce(now - (SELECT due FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NULL ORDER BY due, id LIMIT 1), '0'),
+	greatest(now - (SELECT set_aside FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY set_aside, id LIMIT 1), '0')
+FROM (SELECT pg_catalog.clock_timestamp() AS now) AS moment`), b.name).Scan(&ages.Due, &ages.DeadLetter)
 	})
 	return ages, err
 }

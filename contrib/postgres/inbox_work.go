@@ -24,9 +24,9 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // handle in the same transaction, which commits both or neither. Each event therefore has its
 // effect in this database exactly once, even if processes or the server die.
 //
-// Effects outside the database can happen more than once. Do not use [webhook.Once] or
-// [webhook.OnceBy] inside handle, because a rollback does not undo their records. Use a unique
-// constraint in a table of yours instead.
+// Effects outside the database can happen more than once. The service can send an event again
+// with another time, and therefore with another key: a unique constraint in a table of yours
+// recognizes the event by an identifier in its data.
 //
 // # Errors
 //
@@ -121,7 +121,7 @@ func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 
 func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if w.forget(entry) {
-		return w.claims().Ended(entry.ID, nil)
+		return w.claims().Ended(nil)
 	}
 	return w.Inbox.Done(ctx, entry)
 }
@@ -153,7 +153,7 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 		err = w.handle(ctx, tx, event) // a panic closes the connection, which rolls back
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err != nil && !errors.Is(err, webhook.ErrDuplicate) && !errors.Is(err, webhook.ErrNotRecorded) { // both errors are successes
+		if err != nil && !errors.Is(err, webhook.ErrDuplicate) { // a success
 			_ = tx.Rollback(ctx)
 			return err
 		}
@@ -233,7 +233,7 @@ func resetOf(config *pgx.ConnConfig) string {
 	return strings.Join(statements, "; ")
 }
 
-var errClaimLost = fmt.Errorf("lendingpostgres: another worker has taken the event, or the event is done: %w", webhook.ErrClaimed)
+var errClaimLost = errors.New("lendingpostgres: another worker has taken the event, or the event is done")
 
 // commit returns nil if the transaction was committed.
 func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *webhook.InboxEntry) error {

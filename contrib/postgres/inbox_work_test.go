@@ -42,17 +42,12 @@ func TestWorkTx(t *testing.T) {
 		{
 			"it knows the event",
 			func(*txTest, pgx.Tx, int32) error { return webhook.ErrDuplicate }, 1,
-			[]string{"handled before"},
+			[]string{"accepted before"},
 		},
 		{"it knows the event, and the answer of the COMMIT is lost", func(w *txTest, _ pgx.Tx, _ int32) error {
 			w.proxy.answers.Store(1)
 			return webhook.ErrDuplicate
-		}, 1, []string{"handled before"}},
-		{
-			"it has acted, and could not record that elsewhere",
-			func(*txTest, pgx.Tx, int32) error { return fmt.Errorf("%w: a failure", webhook.ErrNotRecorded) }, 1,
-			[]string{"could not be recorded"},
-		},
+		}, 1, []string{"accepted before"}},
 		{"it fails", func(w *txTest, _ pgx.Tx, call int32) error {
 			if call == 1 {
 				return errors.New("a failure")
@@ -252,8 +247,7 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
 		Observe: func(h webhook.Result) {
 			reports = append(reports, h.Err)
-			if h.DeadLettered || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) ||
-				errors.Is(h.Err, webhook.ErrNotRecorded) {
+			if h.DeadLettered || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) {
 				cancel()
 			}
 		},
@@ -301,13 +295,13 @@ func withoutItsClaim(t *testing.T, mode pgx.QueryExecMode) {
 			},
 		})
 	require.Len(t, reports, 1)
-	require.ErrorIs(t, reports[0], webhook.ErrClaimed)
+	require.ErrorContains(t, reports[0], "another worker has taken the event")
 	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")
-	var failed, effects int
+	var tries, effects int
 	require.NoError(t,
 		w.pool.QueryRow(t.Context(),
-			"SELECT failed, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&failed, &effects))
-	require.Zero(t, failed)
+			"SELECT tries, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&tries, &effects))
+	require.Equal(t, 1, tries)
 	require.Zero(t, effects)
 }
 

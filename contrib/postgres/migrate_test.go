@@ -84,7 +84,7 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_idempotency ()")
 	require.NoError(t, err)
 	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil),
-		"migration 1, token deduper and idempotency")
+		"migration 1, token idempotency and inbox")
 	assert.Equal(t, "public.lending_idempotency", tables(t, pool))
 }
 
@@ -106,9 +106,8 @@ func TestNamesThatCannotBe(t *testing.T) {
 			_, entries := lendingpostgres.NewIdempotencyStore(pool, "test",
 				&lendingpostgres.IdempotencyStoreOptions{Tables: *in})
 			_, inbox := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Tables: *in})
-			_, deduper := lendingpostgres.NewDeduper(pool, "test", &lendingpostgres.DeduperOptions{Tables: *in})
 			migrate := lendingpostgres.Migrate(t.Context(), pool, in)
-			for _, err := range []error{migrations, tokens, entries, inbox, deduper, migrate} {
+			for _, err := range []error{migrations, tokens, entries, inbox, migrate} {
 				require.ErrorContains(t, err, "must be")
 				require.ErrorAs(t, err, new(*lending.ArgumentError))
 			}

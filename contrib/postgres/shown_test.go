@@ -23,14 +23,12 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	pool := connect(t, database(t), func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	s := storesOf(pool)
-	claim, err := s.deduper.Claim(t.Context(), "key of the claim")
-	require.NoError(t, err)
 	inbox := inboxOf(pool, nil)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 
-	alive := []any{s.token, s.deduper, s.idempotency, claim, s.idempotency.Outbox(), inbox}
+	alive := []any{s.token, s.idempotency, inbox}
 	assert.NotContains(t, shown.Beside(t, alive, func(ctx context.Context) {
 		_ = inbox.Put(ctx, event(lending.EventName(rand.Text())))
 		_, _ = inbox.Take(ctx)

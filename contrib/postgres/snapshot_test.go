@@ -85,22 +85,3 @@ func waitsForALock(t *testing.T, pool *pgxpool.Pool) {
 		return err == nil && waits
 	}, time.Minute, 5*time.Millisecond)
 }
-
-// A key that another transaction has added in between stays.
-func TestOutboxInASnapshot(t *testing.T) {
-	for _, level := range everyLevel {
-		t.Run(string(level), func(t *testing.T) {
-			pool := migrated(t)
-			store := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
-			tx := snapshot(t, pool, level)
-			require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error {
-				return store.Outbox().Add(t.Context(), other, "order-1")
-			}))
-			for _, key := range []string{"order-1", "order-2", "order-2"} {
-				require.NoError(t, store.Outbox().Add(t.Context(), tx, key))
-			}
-			require.NoError(t, tx.Commit(t.Context()))
-			require.ElementsMatch(t, []string{"order-1", "order-2"}, pendingKeys(t, store))
-		})
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,14 +61,6 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 					return func() lending.TokenStore {
 						return must(lendingpostgres.NewTokenStore(pool(t), t.Name(),
 							nil))
-					}
-				})
-			})
-			t.Run("Deduper", func(t *testing.T) {
-				storetest.Deduper(t, func(t *testing.T, times *webhook.DeduperOptions) func() webhook.Deduper {
-					return func() webhook.Deduper {
-						return must(lendingpostgres.NewDeduper(pool(t), t.Name(),
-							&lendingpostgres.DeduperOptions{DeduperOptions: *times}))
 					}
 				})
 			})
@@ -132,14 +123,9 @@ func TestLeastRights(t *testing.T) {
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil), "nothing is to be done")
 	s := storesOf(pool)
 	s.each(t, 1, func() {})
-	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		require.NoError(t, s.idempotency.Outbox().Add(t.Context(), tx, "a"))
-		return s.idempotency.Outbox().Cancel(t.Context(), tx, "b")
-	}))
-	require.Equal(t, []string{"a"}, pendingKeys(t, s.idempotency))
 	for _, refused := range []string{
 		"TRUNCATE lending_idempotency", "DELETE FROM lending_token",
-		"TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int",
+		"CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int",
 		"UPDATE lending_migration SET version = 1",
 	} {
 		_, err := pool.Exec(t.Context(), refused)
@@ -226,30 +212,6 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 	var given time.Time
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT lease_ends - lease_lasts FROM lending_token").Scan(&given))
 	assert.GreaterOrEqual(t, given, released)
-}
-
-// Expired keys are deleted by later claims, a few at a time.
-func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
-	pool := migrated(t)
-	deduper := storesOf(pool).deduper
-	left := func(condition string) (n int) {
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper WHERE "+condition).Scan(&n))
-		return n
-	}
-	claim := func(key string) {
-		claim, err := deduper.Claim(t.Context(), key)
-		require.NoError(t, err)
-		require.NoError(t, claim.Done(t.Context()))
-	}
-	claim("known")
-	_, err := pool.Exec(t.Context(), `INSERT INTO lending_deduper
-		SELECT 'test', sha256(n::text::bytea), '', true, now() - n * interval '1 min' FROM generate_series(1, 10) n`)
-	require.NoError(t, err)
-	for n, forgotten := range []int{6, 2, 0, 0} {
-		claim(strings.Repeat("k", 1000*(n+1)) + "\x00\xff")
-		require.Equal(t, forgotten, left("ends < now()"))
-	}
-	require.Equal(t, 5, left("ends > now()"))
 }
 
 // A clock that is set back makes no entry older, and hides no entry.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
@@ -144,7 +144,7 @@ return redriven`)
 
 // Redrive implements [webhook.DeadLetters].
 func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
-	if err := deadletters.CheckRedrive(ids); err != nil {
+	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
 	return redrive.Run(ctx, b.client(), []string{b.stream, b.dead}, idArguments(ids)...).Int()
@@ -164,7 +164,7 @@ return letters`)
 
 // Drop implements [webhook.DeadLetters].
 func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := deadletters.CheckDrop(who, ids); err != nil {
+	if err := claimer.CheckDrop(who, ids); err != nil {
 		return 0, err
 	}
 	letters, err := drop.Run(ctx, b.client(), []string{b.dead}, idArguments(ids)...).StringSlice()
@@ -173,7 +173,7 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 		letter, _ := letterOf("", text)
 		keys[i] = letter.Key
 	}
-	deadletters.LogDrop(ctx, b.logger(), who, keys)
+	claimer.LogDrop(ctx, b.logger(), who, keys)
 	return len(keys), err
 }
 

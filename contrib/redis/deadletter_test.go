@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
@@ -17,6 +18,7 @@ import (
 )
 
 func TestNothingIsLostWhenARedriveIsKilled(t *testing.T) {
+	longrun.Kills(t)
 	t.Parallel()
 	webhooktest.KillRedrive(t, startRedis(t).address(), func(address string) (webhooktest.Store, error) {
 		inbox, err := lendingredis.NewInbox(t.Context(), newRedis(address), "test", nil)

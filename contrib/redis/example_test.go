@@ -100,33 +100,6 @@ func ExampleNewInbox() {
 	// acted on WB_Loan_Opened
 }
 
-// Every replica recognizes a second delivery of an event.
-func ExampleNewDeduper() {
-	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead
-	defer stop()
-	for range 2 { // replicas
-		deduper, err := lendingredis.NewDeduper(rdb, "lending:seen:", nil)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		handle := webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
-			fmt.Println("acted on", event.Name)
-			return nil
-		})
-		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("answered:", deliver(receiver))
-	}
-	// Output:
-	// acted on WB_Loan_Opened
-	// answered: 204
-	// answered: 204
-}
-
 // A mutation with a key happens once, even if several replicas call the mutation.
 func ExampleNewIdempotencyStore() {
 	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead, and a durable Redis

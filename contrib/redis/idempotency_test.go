@@ -3,6 +3,7 @@ package lendingredis_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -347,4 +348,19 @@ func TestIdempotencyUnderKill(t *testing.T) {
 	server.start(t)
 	require.NoError(t, idempotencytest.Check(t.Context(), log(t, server.client()), saved))
 	t.Logf("%d Saves of %d entries, Redis killed %d times", total.Load(), len(saved), kills)
+}
+
+// lossy drops a single response.
+type lossy struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (l *lossy) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if err == nil && l.lose.Swap(false) {
+		_ = l.Close()
+		return 0, io.EOF
+	}
+	return n, err
 }

@@ -34,7 +34,8 @@ type InboxOptions struct {
 // workers can still handle, retry and set aside the stored events. contrib/README.md has a table
 // of the settings. Redis holds the events in plain text, including codes and personal data.
 //
-// If a process dies, its events are due again at the end of Lease. A process that waits for
+// If a process dies, its events are due again after Lease, and up to half of Lease later at
+// different times. A process that waits for
 // events asks Redis about twice a second. Its workers return within a second after the end of
 // their context.
 type Inbox struct {
@@ -60,11 +61,12 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	if opts != nil {
 		o = *opts
 	}
-	times := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
+	setDefault(&o.Lease, 5*time.Minute)
+	setDefault(&o.Keep, 72*time.Hour)
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
-		options: InboxOptions{Lease: times.Lease, Keep: times.Keep}, logger: opaque.Hide(o.Logger),
+		options: InboxOptions{Lease: o.Lease, Keep: o.Keep}, logger: opaque.Hide(o.Logger),
 		stream: name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
 	}
 	options := claimer.Options{Poll: min(tending, b.options.Lease/4), Blocks: true}
@@ -74,6 +76,14 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	}
 	return b, nil
 }
+
+func setDefault(d *time.Duration, usual time.Duration) {
+	if *d <= 0 {
+		*d = usual
+	}
+}
+
+func milliseconds(d time.Duration) int64 { return max(d.Milliseconds(), 1) }
 
 // Take implements [webhook.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
@@ -150,7 +160,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
 	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
-	return b.claims().Ended(entry.ID, err)
+	return b.claims().Ended(err)
 }
 
 // claimOf ends the script unless the caller still has the claim.
@@ -161,7 +171,7 @@ if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 func (b *Inbox) endClaim(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
 	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
-	return b.claims().Ended(entry.ID, err)
+	return b.claims().Ended(err)
 }
 
 var retryLater = redis.NewScript(claimOf + `

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ const tending = time.Second
 // source is the inbox for its claimer.
 type source struct{ *Inbox }
 
-type give = func(claimer.Claim[*webhook.InboxEntry])
+type give = func(*webhook.InboxEntry, error)
 
 // Claim implements [claimer.Source]. Claim takes due retries and expired claims if it is time
 // for them, otherwise new events. If the first fail, Claim still takes new events.
@@ -37,7 +36,7 @@ func (s source) look(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	block := max(ask.Wait, time.Millisecond)
 	if ask.Wait == 0 {
 		block = -1
-		if seen, failed = s.tend(ctx, ask, give); seen.More || seen.Suspect {
+		if seen, failed = s.tend(ctx, give); seen.More {
 			return seen, nil
 		}
 	}
@@ -49,22 +48,15 @@ func (s source) look(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	return seen, err
 }
 
-// tend moves due retries into the stream, and takes an expired claim. Of several expired claims,
-// tend takes the event with the fewest claims, so that every event gets its turn even if the
-// process keeps dying. If that event must run alone, the reply says so, unless there are unread
-// events that were put before its last claim: they come first.
+// tend moves due retries into the stream, and takes an expired claim. Claims of the same moment
+// expire at different times, up to half of Lease later: if one of their events ends its process,
+// the others meet it no more.
 //
 //nolint:dupword // keys and arguments
 var tend = redis.NewScript(move + `
-local function unread(before)
-	for _, info in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-		local of = {}
-		for i = 1, #info, 2 do of[info[i]] = info[i + 1] end
-		if of.name == ARGV[1] then
-			local first = redis.call('XRANGE', KEYS[1], '(' .. of['last-delivered-id'], '+', 'COUNT', 1)[1]
-			return first and tonumber(string.match(first[1], '%d+')) < before
-		end
-	end
+local function lasts(claim)
+	local digits = string.sub(redis.sha1hex(claim[1] .. '/' .. claim[4]), 1, 6)
+	return ARGV[2] * (1 + tonumber(digits, 16) / 2 / 0xffffff)
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -80,47 +72,42 @@ end
 local wait = -1
 local following = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 if following[2] then wait = math.max(0, math.ceil(following[2] - now)) end
-local least
+local expired
 for _, claim in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[2], '-', '+', 100)) do
-	if not least or claim[4] < least[4] then least = claim end
+	if not expired and claim[3] >= lasts(claim) then expired = claim end
 end
-if not least or least[4] >= tonumber(ARGV[4]) and unread(now - least[3]) then return {wait, refused, 0} end
-if least[4] > tonumber(ARGV[3]) then return {wait, refused, least[4]} end
-local message = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], ARGV[2], least[1])[1]
+if not expired then return {wait, refused} end
+local message = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], ARGV[2], expired[1])[1]
 if not message then
-	redis.call('XACK', KEYS[1], ARGV[1], least[1])
-	return {0, refused, 0}
+	redis.call('XACK', KEYS[1], ARGV[1], expired[1])
+	return {0, refused}
 end
-return {wait, refused, least[4], message[1], message[2]}`)
+return {wait, refused, expired[4] + 1, message[1], message[2]}`)
 
-func (s source) tend(ctx context.Context, ask claimer.Ask, give give) (seen claimer.Outlook, err error) {
-	start, unended := time.Now(), claimer.AloneAfter-1
-	if ask.Alone {
-		unended = math.MaxInt32
-	}
-	reply, err := tend.Run(ctx, s.client(), []string{s.stream, s.later}, group, milliseconds(s.options.Lease), unended, claimer.AloneAfter).Slice()
+func (s source) tend(ctx context.Context, give give) (seen claimer.Outlook, err error) {
+	start := time.Now()
+	reply, err := tend.Run(ctx, s.client(), []string{s.stream, s.later}, group, milliseconds(s.options.Lease)).Slice()
 	if err != nil {
 		return seen, err
 	}
 	wait, _ := reply[0].(int64)
 	refused, _ := reply[1].(string)
-	tries, _ := reply[2].(int64) // tries that did not end
 	if refused != "" {
 		err = fmt.Errorf("lendingredis: events that are due again cannot be moved to the stream: %s; check the memory of Redis", refused)
 	} else if wait >= 0 {
 		seen.Next = time.Duration(wait+1) * time.Millisecond
 	}
-	if len(reply) < 4 {
-		seen.Suspect = tries >= claimer.AloneAfter
+	if len(reply) < 5 {
 		return seen, err
 	}
+	claims, _ := reply[2].(int64)
 	id, _ := reply[3].(string)
 	fields, _ := reply[4].([]any)
 	values := map[string]any{}
 	for i := 1; i < len(fields); i += 2 {
 		values[fmt.Sprint(fields[i-1])] = fields[i]
 	}
-	s.hand(ctx, redis.XMessage{ID: id, Values: values}, tries+1, start, give)
+	s.hand(ctx, redis.XMessage{ID: id, Values: values}, claims, start, give)
 	return claimer.Outlook{More: true, Next: 1}, nil // there may be more
 }
 
@@ -143,21 +130,19 @@ func (s source) read(ctx context.Context, n int64, block time.Duration, give giv
 	return claimed, err
 }
 
-// hand gives an entry to a worker. count is the number of claims since the last try or since
-// Put. The ID of a claim contains the count, so that an earlier worker, which may only be slow,
-// cannot end the claim. An entry without a valid event becomes a dead letter, because it would
-// fail each time.
-func (s source) hand(ctx context.Context, message redis.XMessage, count int64, start time.Time, give give) {
+// hand gives an entry to a worker. claims is the number of claims of the entry in the stream. The
+// ID of a claim contains the number, so that an earlier worker, which may only be slow, cannot end
+// the claim. An entry without a valid event becomes a dead letter, because it would fail each
+// time.
+func (s source) hand(ctx context.Context, message redis.XMessage, claims int64, start time.Time, give give) {
 	entry, err := entryOf(message)
-	entry.Crashes = int(max(0, count-1-claimer.AloneAfter))
-	entry.ID = fmt.Sprint(message.ID, "/", count)
+	entry.Tries += int(claims)
+	entry.ID = fmt.Sprint(message.ID, "/", claims)
 	entry.Until = start.Add(s.options.Lease / 10 * 9)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
-	give(claimer.Claim[*webhook.InboxEntry]{
-		Entry: entry, ID: entry.ID, Until: entry.Until, Alone: count > claimer.AloneAfter, Err: err,
-	})
+	give(entry, err)
 }
 
 //nolint:dupword // XCLAIM gets the stream's entry twice
@@ -167,10 +152,10 @@ return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], 0, ARGV[2], 'IDLE', ARGV[
 // GiveBack implements [claimer.Source]. The claim ends and does not count. If GiveBack fails,
 // the claim expires.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
-	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(s.options.Lease))
+	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(2*s.options.Lease))
 }
 
-// entryOf returns the entry in message. If [webhook.Parse] rejects the body, the event of the
+// entryOf returns the entry in message, with its tries before it was added to the stream. If [webhook.Parse] rejects the body, the event of the
 // entry holds only the bytes.
 func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 	body, _ := message.Values["body"].(string)
@@ -181,5 +166,5 @@ func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON([]byte(body)) // accepts all bytes
 	}
-	return &webhook.InboxEntry{Event: event, Tries: tries + 1, ID: message.ID}, err
+	return &webhook.InboxEntry{Event: event, Tries: tries, ID: message.ID}, err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -32,89 +31,9 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 	return inbox
 }
 
-func dedupes(t *testing.T, client redis.UniversalClient, prefix string,
-	opts *webhook.DeduperOptions,
-) *lendingredis.Deduper {
-	t.Helper()
-	deduper, err := lendingredis.NewDeduper(client, prefix, opts)
-	require.NoError(t, err)
-	return deduper
-}
-
 func TestConstructorsRefuseNoClient(t *testing.T) {
-	_, err := lendingredis.NewDeduper(nil, "", nil)
+	_, err := lendingredis.NewInbox(t.Context(), nil, "", nil)
 	require.ErrorContains(t, err, "client is nil")
-	_, err = lendingredis.NewInbox(t.Context(), nil, "", nil)
-	require.ErrorContains(t, err, "client is nil")
-}
-
-func TestDeduperKeepsItsContract(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t).client()
-	defer client.Close()
-	storetest.Deduper(t, func(t *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
-		return func() webhook.Deduper { return dedupes(t, client, t.Name(), opts) }
-	})
-	left, err := client.Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	for _, key := range left {
-		ttl, err := client.PTTL(t.Context(), key).Result()
-		require.NoError(t, err)
-		require.NotEqual(t, time.Duration(-1), ttl, "a key that Redis would keep for ever") // -2: it has expired
-	}
-}
-
-// go-redis sends a command again after a lost response. A second try of the same claim succeeds.
-func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
-	server := startRedis(t)
-	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{
-		Addr: server.address(), MaxRetries: 1, ReadTimeout: 10 * time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			connection, err := new(net.Dialer).DialContext(ctx, network, address)
-			return &lossy{connection, &lose}, err
-		},
-	})
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
-	require.NoError(t, err)
-	lose.Store(true)
-	claim, err := deduper.Claim(t.Context(), "b")
-	require.NoError(t, err)
-	require.False(t, lose.Load(), "no answer was lost")
-	_, err = deduper.Claim(t.Context(), "b")
-	require.ErrorIs(t, err, webhook.ErrClaimed)
-	require.NoError(t, claim.Release(t.Context()))
-}
-
-// lossy drops a single response.
-type lossy struct {
-	net.Conn
-	lose *atomic.Bool
-}
-
-func (l *lossy) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if err == nil && l.lose.Swap(false) {
-		_ = l.Close()
-		return 0, io.EOF
-	}
-	return n, err
-}
-
-func TestDeduperFailsWithoutRedis(t *testing.T) {
-	server := startRedis(t)
-	client := server.client()
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	claim, err := deduper.Claim(t.Context(), "a")
-	require.NoError(t, err)
-	server.kill()
-	_, err = deduper.Claim(t.Context(), "b")
-	require.Error(t, err)
-	require.NotErrorIs(t, err, webhook.ErrDuplicate)
-	require.Error(t, claim.Done(t.Context()))
 }
 
 func TestInboxKeepsItsContract(t *testing.T) {
@@ -139,8 +58,7 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 		start := time.Now()
 		entry, err := other.Take(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 1, entry.Tries, "a try that did not end is none with an error")
-		require.Equal(t, max(0, try-3), entry.Crashes)
+		require.Equal(t, try, entry.Tries)
 		require.True(t, entry.Until.After(start) && entry.Until.Before(time.Now().Add(lease)))
 		require.Greater(t, time.Since(before), lease)
 		before = start
@@ -184,7 +102,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	inbox := inbox(t, client, nil)
 	for i := range 20 {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
-		stuck(t, client, take(t, inbox, lending.EventName(rune('a'+i))), 1)
+		stuck(t, client, take(t, inbox, lending.EventName(rune('a'+i))))
 	}
 	<-time.After(time.Second) // it looks for what is stuck once a second
 	before := calls(t, client, "xreadgroup")
@@ -192,17 +110,17 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 		entry, err := inbox.Take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, inbox.Done(t.Context(), entry))
-		require.Equal(t, 1, entry.Tries)
+		require.Equal(t, 2, entry.Tries)
 	}
 	require.Less(t, calls(t, client, "xreadgroup")-before, 10)
 }
 
-// stuck makes a claim an hour old and the last of several.
-func stuck(t *testing.T, client *redis.Client, entry *webhook.InboxEntry, claims int) {
+// stuck makes a claim an hour old.
+func stuck(t *testing.T, client *redis.Client, entry *webhook.InboxEntry) {
 	t.Helper()
 	id, _, _ := strings.Cut(entry.ID, "/")
 	require.NoError(t, client.Do(t.Context(), "XCLAIM", "{test}:events", "lending", "lending", 0, id,
-		"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", claims, "JUSTID").Err())
+		"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 1, "JUSTID").Err())
 }
 
 // calls returns the number of executions of these commands.
@@ -253,17 +171,11 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 }
 
-// A prefix of the address selects a receiver with a deduper instead of an inbox, or an inbox with
-// a short lease.
-const onceAt, quickAt = "once:", "quick:"
+// A prefix of the address selects an inbox with a short lease.
+const quickAt = "quick:"
 
 // openStore opens the store for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
-	if address, once := strings.CutPrefix(store, onceAt); once {
-		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:",
-			&webhook.DeduperOptions{Lease: 3 * time.Second})
-		return webhooktest.Store{Deduper: deduper}, err
-	}
 	lease := 3 * time.Second
 	if address, quick := strings.CutPrefix(store, quickAt); quick {
 		store, lease = address, 400*time.Millisecond
@@ -278,14 +190,9 @@ func openStore(store string) (webhooktest.Store, error) {
 	}
 }
 
-// Without an inbox, too, the sender gets a success only after the event was handled.
-func TestOnceUnderKill(t *testing.T) {
-	t.Parallel()
-	webhooktest.Kill(t, onceAt+startRedis(t).address(), nil)
-}
-
 // Redis is killed with SIGKILL too, and started again from its log.
 func TestNothingIsLostUnderKill(t *testing.T) {
+	longrun.Kills(t)
 	t.Parallel()
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0
@@ -316,38 +223,10 @@ func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *webh
 }
 
 // After two unfinished tries an event runs alone, so that a third end of the process names the
-// culprit. Several such events take turns, so that none gets the blame for another cause.
-func TestInboxGivesSuspectsAlone(t *testing.T) {
+func TestKillerIsSetAsideAndInnocentsAreNot(t *testing.T) {
+	longrun.Kills(t)
 	t.Parallel()
-	client := startRedis(t).client()
-	before, inbox := inbox(t, client, nil), inbox(t, client, nil)
-	taken := func(inbox *lendingredis.Inbox, name lending.EventName) *webhook.InboxEntry {
-		require.NoError(t, inbox.Put(t.Context(), event(name)))
-		return take(t, inbox, name)
-	}
-	first, second, beside := taken(before, "a"), taken(before, "b"), taken(inbox, "beside")
-	stuck(t, client, first, 3)
-	stuck(t, client, second, 2)
-	require.NoError(t, inbox.Put(t.Context(), event("after")))
-	<-time.After(time.Second) // it looks for what is stuck once a second
-	take(t, inbox, "")
-	require.NoError(t, inbox.Done(t.Context(), beside))
-	b := take(t, inbox, "b") // that was taken less often
-	require.Zero(t, b.Crashes)
-	take(t, inbox, "") // neither the other suspect, nor what is new
-	require.NoError(t, inbox.Done(t.Context(), b))
-	a := take(t, inbox, "a")
-	require.Equal(t, 1, a.Crashes)
-	require.Equal(t, 1, a.Tries)
-	take(t, inbox, "")
-	require.NoError(t, inbox.Retry(t.Context(), a, time.Hour))
-	take(t, inbox, "after")
-}
-
-// An event that ends the process becomes a dead letter, and no other event does.
-func TestCrashesBuryNoInnocents(t *testing.T) {
-	t.Parallel()
-	webhooktest.Crash(t, func() string { return quickAt + startRedis(t).address() }, openStore)
+	webhooktest.Crash(t, quickAt+startRedis(t).address(), openStore)
 }
 
 // refuse removes commands from the rights of the tests' user.
@@ -630,35 +509,4 @@ func TestEvictionLosesEvents(t *testing.T) {
 		_ = inbox.Put(t.Context(), event("b"))
 		return client.Exists(t.Context(), "{test}:events").Val() == 0
 	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
-}
-
-func TestDeduperForgetsWithRedis(t *testing.T) {
-	server := startRedis(t)
-	client := server.client()
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	claim, err := deduper.Claim(t.Context(), "a")
-	require.NoError(t, err)
-	require.NoError(t, claim.Done(t.Context()))
-	_, err = deduper.Claim(t.Context(), "a")
-	require.ErrorIs(t, err, webhook.ErrDuplicate)
-	server.kill()
-	server.start(t)
-	_, err = deduper.Claim(t.Context(), "a")
-	require.NoError(t, err)
-}
-
-func TestFullRedisClaimsNothing(t *testing.T) {
-	server := startRedis(t, "--maxmemory-policy", "noeviction")
-	client := server.client()
-	defer client.Close()
-	deduper := dedupes(t, client, "test:", nil)
-	claim, err := deduper.Claim(t.Context(), "before")
-	require.NoError(t, err)
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	_, err = deduper.Claim(t.Context(), "a")
-	require.ErrorContains(t, err, "OOM")
-	require.NotErrorIs(t, err, webhook.ErrDuplicate)
-	require.ErrorContains(t, claim.Done(t.Context()), "OOM")
-	require.NoError(t, claim.Release(t.Context()))
 }

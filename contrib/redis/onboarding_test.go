@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
@@ -17,6 +18,7 @@ func openForWorker(address string) (store.Store, func() error, error) {
 
 // Mutations with keys happen once, however often the worker and Redis are killed.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
+	longrun.Kills(t)
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0
 	onboardingtest.Kill(t, server.address(), func() {

@@ -26,12 +26,9 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	inbox, err := lendingredis.NewInbox(t.Context(), client, "shown", nil)
 	require.NoError(t, err)
-	deduper := dedupes(t, client, "shown:", nil)
-	claim, err := deduper.Claim(t.Context(), "key of the claim")
-	require.NoError(t, err)
 
 	alive := []any{
-		inbox, deduper, claim, tokenStore(t, client, "shown"), storeOf(client, "shown"),
+		inbox, tokenStore(t, client, "shown"), storeOf(client, "shown"),
 	}
 	assert.NotContains(t, shown.Beside(t, alive, func(ctx context.Context) {
 		event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))

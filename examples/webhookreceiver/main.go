@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,9 +53,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return demonstrate(ctx, stdout)
 }
 
-// receiver returns the handler for webhooks. A larger program uses an inbox instead of these
-// functions: see webhook.Inbox.
+// receiver returns the handler for webhooks. A larger program puts the events into an inbox, which
+// skips repeated deliveries: see webhook.Inbox.
 func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.Delivery)) (http.Handler, error) {
+	var known applications
 	events := webhook.EventFuncs{
 		lending.EventLoanCreated: func(_ context.Context, event *webhook.Event) error {
 			var data struct{ Simulated bool } // the only field that this program needs
@@ -69,25 +71,31 @@ func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.D
 			if err := event.Data.Decode(&created); err != nil {
 				return err
 			}
+			if known.has(event) {
+				return webhook.ErrDuplicate
+			}
 			_, err := fmt.Fprintf(out, "  handling %s, years in business: %s\n", event.Name, created.ExtraInformation.Years)
 			return err
 		},
 	}
-	deduper := webhook.NewMemoryDeduper(nil)
-	once := webhook.Once(deduper, webhook.OnceBy(deduper, byApplication, events.Handle))
-	return webhook.NewReceiver(secrets, once, &webhook.ReceiverOptions{Observe: observe})
+	ignore := func(context.Context, *webhook.Event) error { return nil }
+	return webhook.NewReceiver(secrets, events.Or(ignore), &webhook.ReceiverOptions{Observe: observe})
 }
 
-// byApplication returns a key that recognizes an event if the service sends the event again with
-// a new time and a new signature. The field names are the names of the embedded service, because
-// the real names are not published. Events with possible repetitions have no key, because the
-// application's id does not identify such an event.
-func byApplication(event *webhook.Event) string {
+// applications are the created applications. A larger program keeps them in its database, with a
+// unique constraint.
+type applications struct{ known sync.Map }
+
+// has reports whether an event's application was known, and adds the application. The service sends
+// an event again with a new time and a new signature. The field name is the name of the embedded
+// service, because the real name is not published.
+func (a *applications) has(event *webhook.Event) bool {
 	var data struct{ ApplicationID string }
-	if event.Name != lending.EventApplicationCreated || event.Data.Decode(&data) != nil || data.ApplicationID == "" {
-		return ""
+	if event.Data.Decode(&data) != nil || data.ApplicationID == "" {
+		return false
 	}
-	return string(event.Name) + " " + data.ApplicationID
+	_, known := a.known.LoadOrStore(data.ApplicationID, true)
+	return known
 }
 
 // serve receives deliveries of a real service until ctx ends.

@@ -1,6 +1,6 @@
 // Package claimer shares the claims of an inbox among the workers of a process. While a worker
-// waits, a goroutine claims events for all workers, with few requests. An event that may have
-// ended its process runs alone.
+// waits, a goroutine claims events for all workers, with few requests. The package also has the
+// rules of calls about dead letters.
 package claimer
 
 import (
@@ -13,10 +13,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// AloneAfter is the number of unfinished tries after which an event runs alone: each may have
-// ended its process.
-const AloneAfter = 2
-
 // MaxBatch is the largest number of events in a request.
 const MaxBatch = 32
 
@@ -28,9 +24,8 @@ const (
 
 // Source claims events of type E in a store.
 type Source[E any] interface {
-	// Claim claims due events, at most ask.N, and calls give with each. Claim stops at the first
-	// event that must run alone, unless ask.Alone is set and the event is the first.
-	Claim(ctx context.Context, ask Ask, give func(Claim[E])) (Outlook, error)
+	// Claim claims due events, at most ask.N, and calls give with each event or its error.
+	Claim(ctx context.Context, ask Ask, give func(entry E, err error)) (Outlook, error)
 	// GiveBack undoes a claim: nobody waits for the event.
 	GiveBack(ctx context.Context, entry E)
 }
@@ -38,25 +33,14 @@ type Source[E any] interface {
 // Ask is a request for events.
 type Ask struct {
 	N       int           // at most MaxBatch
-	Alone   bool          // this process runs no event and no other request
 	Relaxed bool          // every waiting worker has called Take with relaxed
 	Wait    time.Duration // wait of a blocking source for an event; 0 for none
 }
 
-// Claim is a claimed event, or an error.
-type Claim[E any] struct {
-	Entry E
-	ID    string
-	Until time.Time // when the claim ends; zero if it does not end
-	Alone bool      // the event must run alone
-	Err   error
-}
-
 // Outlook is the view of a request beyond its claimed events.
 type Outlook struct {
-	More    bool          // more events may be due
-	Suspect bool          // the next event must run alone
-	Next    time.Duration // time until the next due event, if before Poll
+	More bool          // more events may be due
+	Next time.Duration // time until the next due event, if before Poll; 0 if unknown
 }
 
 // Options are the settings of a [Claimer].
@@ -76,37 +60,32 @@ type Claimer[E any] struct {
 	since    time.Time    // arrival of the first, or the last request
 	serving  bool         // the goroutine runs
 	requests requests
-	running  running
+	running  int       // about the number of events that workers handle
 	next     time.Time // when to ask again
 	more     bool      // ask at once
 }
 
 // waiter is a waiting Take.
 type waiter[E any] struct {
-	got     chan Claim[E] // with room for a claim
+	got     chan claim[E] // with room for a claim
 	relaxed bool
+}
+
+// claim is a claimed event, or an error.
+type claim[E any] struct {
+	entry E
+	err   error
 }
 
 // requests are the requests in progress.
 type requests struct {
 	n, events int           // number of requests, and of their events
-	alone     bool          // a request for an event alone: no other request begins
 	ended     chan struct{} // closed without requests
-}
-
-// running are the events claimed by this process.
-type running struct {
-	until  map[string]time.Time // by ID
-	alone  bool                 // the only event must run alone
-	wanted bool                 // an event waits for the end of all others
 }
 
 // New returns the claimer of a source.
 func New[E any](source Source[E], options Options) *Claimer[E] {
-	return &Claimer[E]{
-		source: source, options: options, changed: make(chan struct{}, 1),
-		running: running{until: map[string]time.Time{}},
-	}
+	return &Claimer[E]{source: source, options: options, changed: make(chan struct{}, 1)}
 }
 
 // Take waits for an event. Ask.Relaxed is set while all waiting workers are relaxed.
@@ -114,30 +93,29 @@ func (c *Claimer[E]) Take(ctx context.Context, relaxed bool) (entry E, err error
 	if err := ctx.Err(); err != nil {
 		return entry, err
 	}
-	w := &waiter[E]{make(chan Claim[E], 1), relaxed}
+	w := &waiter[E]{make(chan claim[E], 1), relaxed}
 	if c.join(w) {
 		go c.serve(context.WithoutCancel(ctx))
 	}
 	select {
 	case got := <-w.got:
-		return got.Entry, got.Err
+		return got.entry, got.err
 	case <-ctx.Done():
 	}
 	if c.leave(w) {
 		return entry, ctx.Err()
 	}
 	got := <-w.got // at the same moment
-	return got.Entry, got.Err
+	return got.entry, got.err
 }
 
 // Ended notes the end of an event, unless err means that the store does not know about the end.
 // It returns err.
-func (c *Claimer[E]) Ended(id string, err error) error {
+func (c *Claimer[E]) Ended(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, running := c.running.until[id]; running && err == nil {
-		delete(c.running.until, id)
-		c.drained()
+	if err == nil && c.running > 0 { // an event can end twice
+		c.running--
 	}
 	return err
 }
@@ -237,32 +215,38 @@ func (c *Claimer[E]) anybody() bool {
 func (c *Claimer[E]) plan() (ask Ask, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, poll := time.Now(), c.options.Poll
-	ends := c.expire(now)
-	wait = max(0, c.next.Sub(now))
-	switch free := len(c.waiting) - c.requests.events; {
-	case c.running.alone || c.running.wanted:
-		return Ask{}, min(poll, ends.Sub(now)+time.Millisecond)
-	case c.requests.alone || free < 1<<(2*c.requests.n): // the more requests are in progress, the larger the next
-		return Ask{}, poll
-	case !c.more && c.options.Blocks && c.requests.n > 0:
-		return Ask{}, poll
-	case !c.more && !c.options.Blocks && wait > 0:
+	now := time.Now()
+	free := len(c.waiting) - c.requests.events
+	if wait := c.pause(now, free); wait > 0 {
 		return Ask{}, wait
-	case c.more && len(c.waiting) < len(c.running.until) && now.Sub(c.since) < gather:
-		return Ask{}, gather - now.Sub(c.since)
-	default:
-		return c.ask(now, free, wait), 0
 	}
+	return c.ask(now, free), 0
+}
+
+// pause returns the time before the next request, which is for free workers. The caller holds the
+// lock.
+func (c *Claimer[E]) pause(now time.Time, free int) time.Duration {
+	switch {
+	case free < 1<<(2*c.requests.n): // the more requests are in progress, the larger the next
+		return c.options.Poll
+	case c.more && len(c.waiting) < c.running: // workers about to finish share the request
+		return gather - now.Sub(c.since)
+	case c.more:
+		return 0
+	case !c.options.Blocks:
+		return c.next.Sub(now)
+	case c.requests.n > 0: // the source waits for events
+		return c.options.Poll
+	}
+	return 0
 }
 
 // ask notes and returns a request. The caller holds the lock.
-func (c *Claimer[E]) ask(now time.Time, free int, wait time.Duration) Ask {
-	ask := Ask{N: min(free, MaxBatch), Alone: len(c.running.until) == 0 && c.requests.n == 0}
-	c.since = now // during a backlog, the rest waits for others
+func (c *Claimer[E]) ask(now time.Time, free int) Ask {
+	ask := Ask{N: min(free, MaxBatch)}
 	ask.Relaxed = !slices.ContainsFunc(c.waiting, func(w *waiter[E]) bool { return !w.relaxed })
 	if c.options.Blocks {
-		ask.Wait = wait
+		ask.Wait = max(0, c.next.Sub(now))
 	}
 	if ask.Wait == 0 && (!c.more || c.options.Blocks) {
 		c.next = now.Add(c.options.Poll)
@@ -270,26 +254,10 @@ func (c *Claimer[E]) ask(now time.Time, free int, wait time.Duration) Ask {
 	if c.requests.n == 0 {
 		c.requests.ended = make(chan struct{})
 	}
+	c.since = now // during a backlog, the rest waits for others
 	c.requests.n++
 	c.requests.events += ask.N
-	c.requests.alone = ask.Alone
 	return ask
-}
-
-// expire forgets expired claims, and returns the next expiry. The caller holds the lock.
-func (c *Claimer[E]) expire(now time.Time) (next time.Time) {
-	next = now.Add(time.Hour)
-	for id, until := range c.running.until {
-		switch {
-		case until.IsZero():
-		case now.After(until):
-			delete(c.running.until, id) // another process may have the event now
-		case until.Before(next):
-			next = until
-		}
-	}
-	c.drained()
-	return next
 }
 
 // request asks the source. An error goes to all waiting workers.
@@ -299,9 +267,9 @@ func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 	err := safely.Call[lending.PanicError](func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout+ask.Wait)
 		defer cancel()
-		seen, err = c.source.Claim(ctx, ask, func(claim Claim[E]) {
-			if !c.give(claim) && claim.Err == nil {
-				c.source.GiveBack(ctx, claim.Entry)
+		seen, err = c.source.Claim(ctx, ask, func(entry E, err error) {
+			if !c.give(claim[E]{entry, err}) && err == nil {
+				c.source.GiveBack(ctx, entry)
 				returned = true
 			}
 		})
@@ -311,16 +279,16 @@ func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 	defer c.mu.Unlock()
 	c.requests.n--
 	c.requests.events -= ask.N
-	c.requests.alone = c.requests.alone && !ask.Alone
 	if c.requests.n == 0 {
 		close(c.requests.ended)
 	}
-	c.more = seen.More
-	c.running.wanted = c.running.wanted || seen.Suspect
+	if c.more = seen.More; !c.more {
+		c.running = 0 // only a backlog needs the number; events whose end was not recorded do not stay in it
+	}
 	switch {
 	case err != nil:
 		for _, w := range c.waiting {
-			w.got <- Claim[E]{Err: err}
+			w.got <- claim[E]{err: err}
 		}
 		c.waiting, c.next = nil, time.Time{}
 	case returned:
@@ -328,30 +296,20 @@ func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 	case seen.Next > 0:
 		c.lookAt(time.Now().Add(seen.Next))
 	}
-	c.drained()
 	c.change()
 }
 
 // give gives an event or an error to the first waiting worker, and reports whether there is any.
-func (c *Claimer[E]) give(claim Claim[E]) bool {
+func (c *Claimer[E]) give(got claim[E]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) == 0 {
 		return false
 	}
-	if claim.Err == nil {
-		c.running.until[claim.ID] = claim.Until
-		c.running.alone = c.running.alone || claim.Alone
+	if got.err == nil {
+		c.running++
 	}
-	c.waiting[0].got <- claim
+	c.waiting[0].got <- got
 	c.waiting = c.waiting[1:]
 	return true
-}
-
-// drained continues after the end of all running events. The caller holds the lock.
-func (c *Claimer[E]) drained() {
-	if (c.running.alone || c.running.wanted) && c.requests.n == 0 && len(c.running.until) == 0 {
-		c.running.alone, c.running.wanted, c.next = false, false, time.Time{}
-		c.change()
-	}
 }

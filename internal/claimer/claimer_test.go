@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,7 +19,7 @@ import (
 // store is a source: events that are due, in order.
 type store struct {
 	mu      sync.Mutex
-	due     []event
+	due     []string
 	asked   []claimer.Ask
 	takes   time.Duration // of a request
 	next    time.Duration
@@ -31,13 +30,7 @@ type store struct {
 	arrived chan struct{}
 }
 
-type event struct {
-	id    string
-	alone bool
-	until time.Duration
-}
-
-func (s *store) put(events ...event) {
+func (s *store) put(events ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.due = append(s.due, events...)
@@ -47,8 +40,8 @@ func (s *store) put(events ...event) {
 	}
 }
 
-func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook,
-	err error,
+func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(string, error)) (
+	seen claimer.Outlook, err error,
 ) {
 	s.mu.Lock()
 	s.asked = append(s.asked, ask)
@@ -66,27 +59,16 @@ func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Clai
 		}
 	}
 	s.mu.Lock()
-	var claimed []event
-	for len(claimed) < ask.N && len(s.due) > 0 && err == nil {
-		first := s.due[0]
-		if seen.Suspect = first.alone && (len(claimed) > 0 || !ask.Alone); seen.Suspect {
-			break
-		}
-		claimed, s.due = append(claimed, first), s.due[1:]
-		if first.alone {
-			break
-		}
+	var claimed []string
+	if n := min(ask.N, len(s.due)); err == nil {
+		claimed, s.due = s.due[:n], s.due[n:]
 	}
 	seen.More, seen.Next = len(claimed) == ask.N, s.next
 	takes := s.takes
 	s.mu.Unlock()
 	<-time.After(takes)
-	for _, e := range claimed {
-		claim := claimer.Claim[string]{Entry: e.id, ID: e.id, Alone: e.alone}
-		if e.until > 0 {
-			claim.Until = time.Now().Add(e.until)
-		}
-		give(claim)
+	for _, id := range claimed {
+		give(id, nil)
 	}
 	return seen, err
 }
@@ -95,7 +77,7 @@ func (s *store) GiveBack(_ context.Context, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.back++
-	s.due = append(s.due, event{id: id})
+	s.due = append(s.due, id)
 }
 
 // set changes a field.
@@ -147,9 +129,9 @@ func none(t *testing.T, c *claimer.Claimer[string], while time.Duration) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func events(n int) (all []event) {
+func events(n int) (all []string) {
 	for i := range n {
-		all = append(all, event{id: fmt.Sprint(i)})
+		all = append(all, fmt.Sprint(i))
 	}
 	return all
 }
@@ -170,7 +152,7 @@ func TestWorkersShareRequests(t *testing.T) {
 func TestWorkersWaitForARequest(t *testing.T) {
 	s := &store{due: events(6), takes: time.Millisecond}
 	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		take(t, c) // the first request is for an event alone
+		take(t, c)
 		var taking sync.WaitGroup
 		for range 5 {
 			taking.Go(func() { take(t, c) })
@@ -285,91 +267,27 @@ func TestAFailureIsThatOfAllWhoWait(t *testing.T) {
 	})
 }
 
-// An event that must be alone is given when nothing is running, and nothing beside it.
-func TestAlone(t *testing.T) {
-	s := &store{due: []event{{id: "a"}, {id: "b"}, {id: "alone", alone: true}, {id: "c"}}}
-	bubble(t, s, claimer.Options{Poll: time.Second}, func(t *testing.T, c *claimer.Claimer[string]) {
-		a, b := take(t, c), take(t, c)
-		none(t, c, time.Minute)
-		before := len(s.requests())
-		none(t, c, time.Minute)
-		require.Len(t, s.requests(), before, "it does not ask while it waits for the end of the others")
-		require.NoError(t, c.Ended(a, nil))
-		require.Error(t, c.Ended(b, errors.New("the store does not know")))
-		none(t, c, time.Minute)
-		require.NoError(t, c.Ended(b, nil))
-		require.Equal(t, "alone", take(t, c))
-		none(t, c, time.Minute)
-		require.NoError(t, c.Ended("alone", nil))
-		require.Equal(t, "c", take(t, c))
+// During a backlog, workers that have ended their events wait a moment for others and share a
+// request with them.
+func TestWorkersShareARequestInABacklog(t *testing.T) {
+	s := &store{due: events(16)}
+	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		for range 8 {
+			take(t, c)
+		}
+		before, start := len(s.requests()), time.Now()
+		var taking sync.WaitGroup
+		for range 4 { // half of the workers
+			taking.Go(func() {
+				<-time.After(time.Millisecond)
+				require.NoError(t, c.Ended(nil))
+				take(t, c)
+			})
+		}
+		taking.Wait()
+		require.Len(t, s.requests(), before+1)
+		require.Equal(t, 4, s.requests()[before].N)
+		require.LessOrEqual(t, time.Since(start), 10*time.Millisecond)
+		require.EqualError(t, c.Ended(errors.New("a failure")), "a failure")
 	})
-}
-
-// A claim that has ended is another's, and in nobody's way.
-func TestAloneAfterClaimsThatEnd(t *testing.T) {
-	s := &store{due: []event{{id: "a", until: time.Hour}, {id: "alone", alone: true, until: time.Hour}, {id: "b"}}}
-	bubble(t, s, claimer.Options{Poll: time.Minute}, func(t *testing.T, c *claimer.Claimer[string]) {
-		start := time.Now()
-		for hour, want := range []string{"a", "alone", "b"} {
-			id, err := c.Take(t.Context(), false)
-			require.NoError(t, err)
-			require.Equal(t, want, id)
-			require.InDelta(t, time.Duration(hour)*time.Hour, time.Since(start), float64(time.Second))
-		}
-	})
-}
-
-// Many workers act on events of which some must be alone, for random times, on a slow source.
-func TestAloneAmongMany(t *testing.T) {
-	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		s := &store{takes: time.Duration(random.IntN(3)) * time.Millisecond}
-		const all = 60
-		for i := range all {
-			s.due = append(s.due, event{id: fmt.Sprint(i), alone: random.IntN(6) == 0})
-		}
-		alone := map[string]bool{}
-		for _, e := range s.due {
-			alone[e.id] = e.alone
-		}
-		times := make([]time.Duration, all)
-		for i := range times {
-			times[i] = time.Duration(random.IntN(5)) * time.Millisecond
-		}
-		bubble(t, s, claimer.Options{Poll: time.Second}, func(t *testing.T, c *claimer.Claimer[string]) {
-			var mu sync.Mutex
-			running, done := map[string]bool{}, 0
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			var working sync.WaitGroup
-			for range 1 + random.IntN(12) {
-				working.Go(func() {
-					for {
-						id, err := c.Take(ctx, false)
-						if err != nil {
-							return
-						}
-						mu.Lock()
-						running[id] = true
-						for other := range running {
-							assert.False(t, len(running) > 1 && alone[other], "seed %d: %q runs beside others", seed,
-								other)
-						}
-						act := times[done%all]
-						mu.Unlock()
-						<-time.After(act)
-						mu.Lock()
-						delete(running, id)
-						if done++; done == all {
-							cancel()
-						}
-						mu.Unlock()
-						assert.NoError(t, c.Ended(id, nil))
-					}
-				})
-			}
-			working.Wait()
-			require.Equal(t, all, done, "seed %d", seed)
-		})
-	}
 }

@@ -15,6 +15,7 @@ function follow() {
     show("connection", "Not connected, trying again", "bad");
     if (target.readyState === EventSource.CLOSED && target === source) setTimeout(() => target === source && follow(), 3000);
   };
+  source.addEventListener("again", ({ target }) => { target.close(); if (target === source) follow(); }); // with the rights of now
   source.onmessage = (event) => {
     for (const [id, html] of Object.entries(JSON.parse(event.data))) {
       if (!at(id)) continue; // no forms, no faults

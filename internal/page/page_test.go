@@ -2,11 +2,11 @@ package page
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"html/template"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,11 +30,11 @@ func TestOpenPagesShareFrames(t *testing.T) {
 		require.NoError(t, err)
 		again, err := feed.frame(r, "a")
 		require.NoError(t, err)
-		assert.Equal(t, first.made, again.made, "nothing has happened")
+		assert.Same(t, first, again, "nothing has happened")
 
 		state.Store(3)
 		feed.Tell()
-		frames := make(chan frame, 20)
+		frames := make(chan *frame, 20)
 		for range cap(frames) {
 			go func() {
 				f, err := feed.frame(r, "a")
@@ -44,9 +44,9 @@ func TestOpenPagesShareFrames(t *testing.T) {
 		}
 		second := <-frames
 		assert.Equal(t, `"xxxa"`, second.sections["rows"])
-		assert.Equal(t, Rest, second.made.Sub(first.made), "not sooner")
+		assert.Equal(t, Rest, second.asked.Sub(first.asked), "not sooner")
 		for range cap(frames) - 1 {
-			assert.Equal(t, second.made, (<-frames).made)
+			assert.Same(t, second, <-frames)
 		}
 		assert.EqualValues(t, 2, rendered.Load())
 		third, err := feed.frame(r, "b")
@@ -117,17 +117,83 @@ func TestStreamEnds(t *testing.T) {
 	})
 }
 
-// An event is sent when something has changed, and not each second.
-func TestStreamIsQuiet(t *testing.T) {
+// TestSlowPageDelaysNobody has a page that hangs beside others, which end at once when the server
+// shuts down.
+func TestSlowPageDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, done, rendered := make(chan struct{}), make(chan struct{}), new(atomic.Int32)
+		feed := &Feed[string]{Done: done, Render: func(key string) (map[string]template.HTML, error) {
+			rendered.Add(1)
+			if key == "hangs" {
+				<-hangs
+			}
+			return map[string]template.HTML{"a": "b"}, nil
+		}}
+		defer close(hangs)
+		ended := make(chan struct{}, 6)
+		for range cap(ended) {
+			go func() {
+				feed.Stream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "hangs")
+				ended <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, err := feed.frame(httptest.NewRequest(http.MethodGet, "/", nil), "works")
+		require.NoError(t, err)
+		time.Sleep(time.Minute) //nolint:forbidigo // on the bubble's clock
+		assert.EqualValues(t, 2, rendered.Load(), "a page that hangs is rendered once")
+		close(done)
+		for range cap(ended) {
+			<-ended
+		}
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+func TestPanicOfARenderingEndsItsPageOnly(t *testing.T) {
+	feed := &Feed[string]{Render: func(string) (map[string]template.HTML, error) { panic("hush") }}
+	_, err := feed.frame(httptest.NewRequest(http.MethodGet, "/", nil), "")
+	require.ErrorIs(t, err, errPanic)
+}
+
+// TestNewsDuringARenderingIsShown tells news while a page is rendered.
+func TestNewsDuringARenderingIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, goOn := make(chan struct{}, 2), make(chan struct{}, 2)
+		feed := &Feed[string]{}
+		var renderings int
+		feed.Render = func(string) (map[string]template.HTML, error) {
+			renderings++
+			begun <- struct{}{}
+			<-goOn
+			return map[string]template.HTML{"n": template.HTML(strconv.Itoa(renderings))}, nil
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		go func() { _, _ = feed.frame(r, "") }()
+		<-begun
+		time.Sleep(time.Millisecond) //nolint:forbidigo // on the bubble's clock
+		feed.Tell()
+		time.Sleep(time.Millisecond) //nolint:forbidigo // on the bubble's clock
+		goOn <- struct{}{}
+		goOn <- struct{}{}
+		f, err := feed.frame(r, "")
+		require.NoError(t, err)
+		assert.Equal(t, `"2"`, f.sections["n"])
+	})
+}
+
+// TestStreamIsQuietAndAsksAgain holds that an event is sent when something has changed and not each
+// second, and that the stream ends after a minute: a person without the right sees nothing more.
+func TestStreamIsQuietAndAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &Feed[string]{Render: func(string) (map[string]template.HTML, error) {
 			return map[string]template.HTML{"a": "b"}, nil
 		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		w := httptest.NewRecorder()
-		feed.Stream(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), "")
-		assert.Equal(t, "data: {\"a\":\"b\"}\n\n", w.Body.String())
+		start, w := time.Now(), httptest.NewRecorder()
+		feed.Stream(w, httptest.NewRequest(http.MethodGet, "/", nil), "")
+		assert.Equal(t, "data: {\"a\":\"b\"}\n\nevent: again\ndata:\n\n", w.Body.String())
+		assert.InDelta(t, Lease, time.Since(start), float64(2*time.Second))
 	})
 }
 

@@ -22,13 +22,19 @@ func judge(answer string) (bool, string) {
 
 func TestConfirmations(t *testing.T) {
 	for _, answer := range []string{
-		`NEW`, `{"id":NEW}`, `{"Id":NEW}`, `{"guid":NEW}`, `{"data":NEW}`, `{"value":NEW,"statusCode":200}`,
+		`NEW`, `{"id":NEW}`, `{"Id":NEW}`, `{"guid":NEW}`, `{"data":NEW}`, `{"result":NEW,"statusCode":200}`,
 		`{"result":NEW,"targetUrl":null,"success":true,"error":null,"unAuthorizedRequest":false,"__abp":true}`,
 		`{"data":NEW,"message":"The withdrawal is on its way","succeeded":true,"errors":[]}`,
 		`{"data":NEW,"message":null,"errors":{ },"isSuccess":"True"}`, `{"id":NEW,"message":"OK","code":0}`,
 		`{"id":NEW,"loanId":HELD,"status":"Completed","fee":0,"dateUTC":"2024-01-02T03:04:05Z","currency":"USD"}`,
 		`{"id":NEW,"success":1,"hasErrors":false,"failed":false,"requiresOtp":false,"errorCode":"0"}`,
 		`{"id":NEW,"correlationId":NEW,"data":{"amount":1,"parts":[{"amount":1}]}}`,
+
+		// Words of the withdrawal's record that say nothing about the call.
+		`{"id":NEW,"businessName":"Failsafe Ltd","status":"Active","isRevolving":false}`,
+		`{"id":NEW,"message":"The previous code has expired; this one was accepted"}`,
+		`{"id":NEW,"accepted":false,"failed":true,"errorMessage":"none of the fees was refused"}`,
+		`{"id":NEW,"status":null,"state":"","code":0,"success":null,"previous":{"status":"Rejected"}}`,
 	} {
 		t.Run(answer, func(t *testing.T) {
 			ok, contradiction := judge(answer)
@@ -55,28 +61,27 @@ func TestRefusals(t *testing.T) {
 		{`12`, ""},
 		{`true`, ""},
 		{`{}`, ""},
+		{`{"value":NEW}`, ""},
 		{`{"success":"false","id":NEW}`, "success"},
 		{`{"Success":0,"id":NEW}`, "Success"},
 		{`{"success":"no","id":NEW}`, "success"},
-		{`{"accepted":false,"id":NEW}`, "accepted"},
-		{`{"otpValid":"False","id":NEW}`, "otpValid"},
-		{`{"message":"OTP invalid","id":NEW}`, "message"},
-		{`{"message":"Please ask for another code","id":NEW}`, "message"},
-		{`{"message":"The code has expired","success":true,"id":NEW}`, "message"},
+		{`{"id":NEW,"response":{"success":false}}`, "success"},
+		{`{"id":NEW,"steps":[{"success":true},{"success":false}]}`, "success"},
+		{`{"id":NEW,"result":{"errors":["no"]}}`, "errors"},
+		{`{"id":NEW,"succeeded":false}`, "succeeded"},
 		{`{"status":"Rejected","id":NEW}`, "status"},
+		{`{"status":"Inactive","id":NEW}`, "status"},
 		{`{"status":"404","id":NEW}`, "status"},
+		{`{"status":{"name":"Rejected"},"id":NEW}`, "status"},
+		{`{"status":false,"id":NEW}`, "status"},
 		{`{"statusCode":400,"id":NEW}`, "statusCode"},
 		{`{"code":"OTP_INVALID","id":NEW}`, "code"},
 		{`{"code":-1,"id":NEW}`, "code"},
 		{`{"state":"waiting","data":NEW}`, "state"},
-		{`{"otp":"invalid","id":NEW}`, "otp"},
-		{`{"errorMessage":"no","id":NEW}`, "errorMessage"},
 		{`{"error":{"code":7},"id":NEW}`, "error"},
+		{`{"error":"no","id":NEW}`, "error"},
 		{`{"errors":["no"],"id":NEW}`, "errors"},
-		{`{"failed":true,"id":NEW}`, "failed"},
-		{`{"requiresOtp":true,"id":NEW}`, "requiresOtp"},
-		{`{"id":NEW,"response":{"success":false}}`, "success"},
-		{`{"id":NEW,"steps":[{"ok":true},{"ok":false}]}`, "ok"},
+		{`{"errors":[{}],"success":true,"id":NEW}`, "errors"},
 	} {
 		t.Run(row.answer, func(t *testing.T) {
 			ok, contradiction := judge(row.answer)

@@ -76,9 +76,6 @@ func (h *inboxHandle) Redrive(_ context.Context, ids ...string) (int, error) {
 	}
 	return h.end(ids, func(e *eventModel) {
 		e.where, e.until, e.tries = "waiting", time.Now(), 0
-		if h.flaw != "redrives with its crashes" {
-			e.cut = 0
-		}
 		if h.flaw == "redrives as tried" {
 			e.tries = e.letter.Tries
 		}

@@ -28,7 +28,6 @@ type eventModel struct {
 	where  string // "waiting", "running" or "dead"
 	letter webhook.DeadLetter
 	tries  int
-	cut    int // unfinished tries since the last finished try
 	claim  int // number of the last claim
 	until  time.Time
 }
@@ -102,17 +101,12 @@ func (m *inboxModel) first() *webhook.InboxEntry {
 	for _, e := range m.events {
 		now, ended := time.Now(), e.where == "running"
 		switch {
-		case m.flaw != "acts beside what is alone" && m.held(now):
-			return nil
 		case e.where == "waiting" && m.flaw == "is blocked by what waits" && now.Before(e.until):
 			return nil
 		case e.where == "dead", now.Before(e.until), ended && m.flaw == "has claims that do not end":
 			continue
-		case ended && m.flaw == "counts a try that was cut short":
-			e.tries++
-		}
-		if ended {
-			e.cut++
+		case ended && m.flaw == "does not count a try that was cut short":
+			e.tries--
 		}
 		if m.flaw == "looks before it locks, in Take" {
 			m.mu.Unlock()
@@ -124,24 +118,11 @@ func (m *inboxModel) first() *webhook.InboxEntry {
 	return nil
 }
 
-// held reports whether an event runs alone. The caller holds the lock.
-func (m *inboxModel) held(now time.Time) bool {
-	return slices.ContainsFunc(m.events, func(e *eventModel) bool {
-		return e.where == "running" && e.cut >= 2 && now.Before(e.until)
-	})
-}
-
 func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	e.where, e.until = "running", time.Now().Add(m.lease)
 	e.claim++
-	if e.cut >= 2 && m.flaw != "blames one event for all" { // moves to the end of the queue
-		at := slices.Index(m.events, e)
-		m.events = append(slices.Delete(m.events, at, at+1), e)
-	}
-	entry := &webhook.InboxEntry{
-		Event: e.event, Tries: e.tries + 1, Crashes: max(0, e.cut-2),
-		Until: e.until.Add(-m.lease / 10),
-	}
+	e.tries++
+	entry := &webhook.InboxEntry{Event: e.event, Tries: e.tries, Until: e.until.Add(-m.lease / 10)}
 	entry.ID = fmt.Sprint(e.event.Key(), " ", e.claim)
 	switch m.flaw {
 	case "gives claims without a margin":
@@ -154,8 +135,6 @@ func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 		changed := *e.event
 		changed.Name = "another"
 		entry.Event = &changed
-	case "has a crash with every try":
-		entry.Crashes = 1
 	}
 	return entry
 }
@@ -196,10 +175,9 @@ func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait ti
 	}
 	retry := func(e *eventModel) {
 		e.where, e.until = "waiting", time.Now().Add(wait)
-		if m.flaw != "does not count tries" {
-			e.tries++
+		if m.flaw == "does not count tries" {
+			e.tries--
 		}
-		e.cut = 0
 	}
 	if m.flaw == "retries what was set aside" {
 		_ = m.of(entry, false, "dead", retry)
@@ -210,7 +188,6 @@ func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait ti
 func (m *inboxModel) DeadLetter(_ context.Context, entry *webhook.InboxEntry, cause error) error {
 	return m.of(entry, m.flaw == "dead-letters what is another's", "running", func(e *eventModel) {
 		e.where = "dead"
-		e.tries++
 		m.describe(e, entry, cause)
 		if m.flaw == "forgets what was set aside" {
 			delete(m.seen, e.event.Key())
@@ -259,7 +236,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"Take returns when its context has ended", "Retry delays an event", "Done removes an event",
 			"DeadLetter sets an event aside", "events survive their process", "a claim expires",
 			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
-			"Work handles every event", "an event whose process ends twice runs alone", dropped,
+			"Work handles every event", dropped,
 		},
 		"keeps what it took when its context ended": {"a cancelled Take leaves the event due"},
 		"outlasts its context":                      {"Take returns when its context has ended"},
@@ -267,12 +244,10 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"has claims that do not end": {
 			"events survive their process", "a claim expires",
 			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
-			"an event whose process ends twice runs alone", "events that must run alone take turns",
 		},
-		"counts a try that was cut short": {
+		"does not count a try that was cut short": {
 			"events survive their process", "a claim expires",
 			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
-			"an event whose process ends twice runs alone",
 		},
 		"gives claims that have ended": {"Take returns the event unchanged"},
 		"gives a claim early to another": {
@@ -280,14 +255,6 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
 		},
 		"has another name for it": {"Take returns the event unchanged", tells, filtered},
-		"has a crash with every try": {
-			"Take returns the event unchanged",
-			"a second Put of an event is a duplicate", "Take waits until an event is due",
-			"Take returns when its context has ended", "Retry delays an event", "DeadLetter sets an event aside",
-			"a claim expires", "Retry and DeadLetter do not end the claim of another",
-			"Done removes an event after the claim has expired", "a dead letter can be redriven",
-			"an event whose process ends twice runs alone", late,
-		},
 		"fails when it is told again": {
 			"Done removes an event", "DeadLetter sets an event aside",
 			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
@@ -302,9 +269,6 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"a claim expires", "Retry and DeadLetter do not end the claim of another",
 			"Done removes an event after the claim has expired",
 		},
-		"acts beside what is alone":  {"an event whose process ends twice runs alone"},
-		"blames one event for all":   {"events that must run alone take turns"},
-		"redrives with its crashes":  {"an event whose process ends twice runs alone"},
 		"does not let an event wait": {"Retry delays an event", late},
 		"does not count tries": {
 			"a second Put of an event is a duplicate", "Take waits until an event is due",
@@ -336,9 +300,6 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"has the newest first":              {filtered},
 		"limits before it filters":          {filtered},
 		"looks before it locks, in Redrive": {one},
-		"redrives as tried": {
-			"a dead letter can be redriven",
-			"an event whose process ends twice runs alone",
-		},
+		"redrives as tried":                 {redriven},
 	})
 }

@@ -190,6 +190,8 @@ func TestOpsByKeyboard(t *testing.T) {
 		page.waitText("#summary", "1 waiting, 0 running, 2 dead letters")
 		page.wait(`document.querySelectorAll("#inboxes tbody tr").length === 2`)
 	}
+	b.tabTo("#inboxes .orders summary")
+	b.press("Enter")
 	b.tabTo("#inboxes .orders [data-order$=drop] [name=why]")
 	b.typed("nobody waits for these events")
 	b.press("Enter")

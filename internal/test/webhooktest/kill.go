@@ -32,13 +32,12 @@ const (
 	childVariable = "LENDING_WEBHOOKTEST_CHILD" // generation of a receiver, for its process
 	storeVariable = "LENDING_WEBHOOKTEST_STORE" // location of the inbox
 	secret        = "whs_0123456789abcdef0123456789abcdef"
-	concurrency   = 16 // of the senders, and so of a receiver with Once, and of Work
+	concurrency   = 16 // of the senders, and of Work
 )
 
-// Store is the store of a receiver: an inbox, or a deduper around the handler.
+// Store is the store of a receiver.
 type Store struct {
-	Inbox   webhook.Inbox
-	Deduper webhook.Deduper
+	Inbox webhook.Inbox
 	// Work runs instead of [webhook.Work], if it is not nil, to do more around the handler.
 	Work  func(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions)
 	Close func() error // nil if nothing needs to be closed
@@ -119,9 +118,6 @@ func child(generation string, open func(string) (Store, error)) error {
 		<-finish
 		return nil
 	}
-	if store.Inbox == nil {
-		return serve(webhook.Once(store.Deduper, act))
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() {
@@ -143,8 +139,8 @@ func child(generation string, open func(string) (Store, error)) error {
 
 // Kill sends signed events to a receiver in a process of its own, some events several times.
 // Kill kills this process many times at random with SIGKILL. The test fails if an accepted event
-// is not handled, or if an event is handled twice outside the window that [webhook.Work] and
-// [webhook.OnceBy] document: by two processes of which the first was killed, and for no more
+// is not handled, or if an event is handled twice outside the window that [webhook.Work]
+// documents: by two processes of which the first was killed, and for no more
 // events than the killed process had calls in progress.
 //
 // If between is not nil, Kill calls it from time to time, for example to restart the server of

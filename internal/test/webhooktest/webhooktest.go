@@ -1,4 +1,4 @@
-// Package webhooktest tests a [webhook.Deduper] or a [webhook.Inbox] by killing the processes of
+// Package webhooktest tests a [webhook.Inbox] by killing the processes of
 // a receiver. Package lendingtest/storetest cannot do this: the test needs the TestMain of a
 // package, and passes sockets and files to its processes.
 package webhooktest

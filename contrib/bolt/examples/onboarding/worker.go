@@ -58,7 +58,11 @@ func seeThrough(ctx context.Context, rows *table, p *partner.Partner) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	step := func(ctx context.Context, order string) error {
-		err := p.Onboard(ctx, rows.get(order))
+		row, open := rows.get(order)
+		if !open { // it ended after the worker had listed it
+			return nil
+		}
+		err := p.Onboard(ctx, row)
 		if err == nil && rows.done(order) {
 			stop(errAllDone)
 		}
@@ -118,10 +122,12 @@ func (t *table) open(context.Context) (ids []string, _ error) {
 	return ids, nil
 }
 
-func (t *table) get(id string) partner.Order {
+// get returns an order, and whether it is open.
+func (t *table) get(id string) (partner.Order, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.rows[id]
+	order, open := t.rows[id]
+	return order, open
 }
 
 // done closes an order and reports whether it was the last one.

@@ -23,7 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -108,25 +107,14 @@ func run(ctx context.Context, out io.Writer) error {
 	return errors.Join(second.wait(), count(ctx, out, service, pool))
 }
 
-// takeOrders inserts each order together with the key of its last mutation in the outbox. The
-// outbox keeps the key until the mutation is done.
+// takeOrders inserts the orders.
 func takeOrders(ctx context.Context, pool *pgxpool.Pool) error {
-	if _, err := pool.Exec(ctx, "CREATE TABLE orders (name text PRIMARY KEY, email text NOT NULL)"); err != nil {
-		return err
-	}
-	store, err := lendingpostgres.NewIdempotencyStore(pool, logName, nil)
-	if err != nil {
+	if _, err := pool.Exec(ctx, "CREATE TABLE orders (name text PRIMARY KEY, email text NOT NULL, done boolean NOT NULL DEFAULT false)"); err != nil {
 		return err
 	}
 	for n := range orders {
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			name := fmt.Sprint("order-", n+1)
-			if _, err := tx.Exec(ctx, "INSERT INTO orders VALUES ($1, $2)", name, name+"@example.com"); err != nil {
-				return err
-			}
-			return store.Outbox().Add(ctx, tx, name+lastStep)
-		})
-		if err != nil {
+		name := fmt.Sprint("order-", n+1)
+		if _, err := pool.Exec(ctx, "INSERT INTO orders VALUES ($1, $2)", name, name+"@example.com"); err != nil {
 			return err
 		}
 	}
@@ -190,12 +178,8 @@ func (f fleet) wait() error {
 // records.
 func count(ctx context.Context, out io.Writer, service *lendingtest.Service, pool *pgxpool.Pool) error {
 	there := service.Snapshot()
-	store, err := lendingpostgres.NewIdempotencyStore(pool, logName, nil)
-	if err != nil {
-		return err
-	}
-	left, err := store.Outbox().Pending(ctx, orders)
-	if err != nil {
+	var left int
+	if err := pool.QueryRow(ctx, "SELECT count(*) FROM orders WHERE NOT done").Scan(&left); err != nil {
 		return err
 	}
 	say(out, "\n%-26s  wanted  there", "")
@@ -210,7 +194,7 @@ func count(ctx context.Context, out io.Writer, service *lendingtest.Service, poo
 		{"applications", orders, len(there.Applications)},
 		{"customers created", orders, service.Executed(customerRoute)},
 		{"applications created", orders, service.Executed(applicationRoute)},
-		{"orders that are not done", 0, len(left)},
+		{"orders that are not done", 0, left},
 	} {
 		say(out, "%-26s  %6d  %5d", row.name, row.wanted, row.there)
 		if row.there != row.wanted {

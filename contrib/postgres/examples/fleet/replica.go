@@ -7,9 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
@@ -21,7 +21,6 @@ import (
 const (
 	tokenName = "lending administrator" // each account and each service has its own
 	logName   = "lending"
-	lastStep  = "/application"
 
 	patience = time.Second // deadline of an order's mutations; after a kill, others leave the last mutation alone for as long
 	// The embedded service executes no mutation later than this after its caller has gone. The
@@ -63,14 +62,14 @@ func work(ctx context.Context, address, database string) error {
 	}
 	defer client.Close()
 	for {
-		pending, err := store.Outbox().Pending(ctx, 100)
-		if err != nil || len(pending) == 0 {
+		open, err := openOrders(ctx, pool)
+		if err != nil || len(open) == 0 {
 			return err
 		}
-		rand.Shuffle(len(pending), func(i, j int) { pending[i], pending[j] = pending[j], pending[i] })
-		for _, mutation := range pending {
-			if err := serve(ctx, pool, client, strings.TrimSuffix(mutation.Key, lastStep)); err != nil && !comesBack(err) {
-				return fmt.Errorf("%s: %w", mutation.Key, err)
+		rand.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+		for _, o := range open {
+			if err := serve(ctx, pool, client, o); err != nil && !comesBack(err) {
+				return fmt.Errorf("%s: %w", o.Name, err)
 			}
 		}
 		select { // the other replicas need a moment for their orders
@@ -81,23 +80,33 @@ func work(ctx context.Context, address, database string) error {
 	}
 }
 
+// order is a row of the table of orders.
+type order struct{ Name, Email string }
+
+func openOrders(ctx context.Context, pool *pgxpool.Pool) ([]order, error) {
+	rows, err := pool.Query(ctx, "SELECT name, email FROM orders WHERE NOT done")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[order])
+}
+
 // serve calls all mutations of an order, from the top. The log replays finished mutations.
-func serve(ctx context.Context, pool *pgxpool.Pool, client *lending.Client, order string) error {
+func serve(ctx context.Context, pool *pgxpool.Pool, client *lending.Client, o order) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var email string
-	if err := pool.QueryRow(ctx, "SELECT email FROM orders WHERE name = $1", order).Scan(&email); err != nil {
-		return err
-	}
-	customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, order+"/customer"), lending.UserRequest{
-		FirstName: "Ada", LastName: "Lovelace", Email: email, MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1"),
+	customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, o.Name+"/customer"), lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: o.Email, MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1"),
 	})
 	if err != nil {
 		return err
 	}
-	_, err = client.Applications.Create(lending.WithIdempotencyKey(ctx, order+lastStep), lending.ApplicationRequest{
+	_, err = client.Applications.Create(lending.WithIdempotencyKey(ctx, o.Name+"/application"), lending.ApplicationRequest{
 		CustomerID: customer.ID, BusinessName: "Analytical Engines", BusinessZip: "94105",
 	}, nil)
+	if err == nil {
+		_, err = pool.Exec(ctx, "UPDATE orders SET done = true WHERE name = $1", o.Name)
+	}
 	return err
 }
 

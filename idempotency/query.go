@@ -9,7 +9,59 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
+
+// Recorded is the state, outcome and response of a key: see [Log.Lookup]. Recorded never prints
+// the response.
+type Recorded struct {
+	Entry                   // Route is empty if the key was never used
+	Outcome lending.Outcome // not sent (also if rejected), unknown or done
+
+	answer opaque.Value[[]byte]
+}
+
+// Answer returns the recorded body of the response, or nil without a recorded response. The body
+// can hold personal data.
+func (r *Recorded) Answer() []byte {
+	if r.answer == nil {
+		return nil
+	}
+	return r.answer()
+}
+
+// Lookup returns the state, the outcome and the response of a key. Lookup reads the store and
+// does not call the service.
+func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
+	s, err := l.settings()
+	if err != nil {
+		return nil, err
+	}
+	entry, err := s.store.Load(ctx, s.stored(key))
+	if err != nil {
+		return nil, storeError(err)
+	}
+	r := &Recorded{Entry: Entry{Key: key, State: store.Free}, Outcome: lending.OutcomeNotSent}
+	if entry == nil {
+		return r, nil
+	}
+	data, err := readData(entry.Data)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	r.Entry = s.entry(entry)
+	switch {
+	case data.Happened || entry.State == store.Done || entry.State == store.Forgotten:
+		r.Outcome = lending.OutcomeDone
+	case isInDoubt(entry.State):
+		r.Outcome = lending.OutcomeUnknown
+	}
+	if data.Status != 0 {
+		r.answer = opaque.Hide(data.Answer)
+	}
+	return r, nil
+}
 
 // Entry is the record of a key without the response. Of the request, an entry holds only ids.
 type Entry struct {
@@ -122,4 +174,62 @@ func (s *settings) entry(stored *store.Entry) Entry {
 	idle := data.idle(stored)
 	e.HappenedAfter, e.NotHappenedAfter = max(0, -idle), max(0, s.MaxLateness-idle)
 	return e
+}
+
+// Counts is the number of mutations in doubt by state, for gauges.
+type Counts struct {
+	Sent, InDoubt, NeedsReview StateCount
+}
+
+// StateCount is the number of mutations in a state, and the age of the oldest.
+type StateCount struct {
+	Count  int           // at most 1,000
+	Oldest time.Duration // the time since the oldest came into this state; 0 without a mutation
+}
+
+// maxOpen is the largest count of [Log.Counts], which bounds its reads.
+const maxOpen = 1000
+
+// Counts counts the mutations in [InDoubtStates]. Counts reads their entries, and stops at 1,000
+// entries of a state.
+func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
+	s, err := l.settings()
+	if err != nil {
+		return open, err
+	}
+	for _, count := range []struct {
+		state store.State
+		open  *StateCount
+	}{{store.Sent, &open.Sent}, {store.InDoubt, &open.InDoubt}, {store.NeedsReview, &open.NeedsReview}} {
+		filter := store.Filter{Prefix: s.stored(""), States: []store.State{count.state}, Limit: maxOpen}
+		for filter.Limit > 0 {
+			page, err := s.store.List(ctx, filter)
+			if err != nil {
+				return Counts{}, storeError(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			if count.open.Count == 0 {
+				count.open.Oldest = page[0].Age // List returns the oldest first
+			}
+			count.open.Count += len(page)
+			filter.After = page[len(page)-1].Position
+			filter.Limit = maxOpen - count.open.Count
+		}
+	}
+	return open, nil
+}
+
+// Ready reports whether the log can reach its store, for a readiness probe. Ready makes one
+// short read. Without the store, the log sends no mutation.
+func (l *Log) Ready(ctx context.Context) error {
+	s, err := l.settings()
+	if err != nil {
+		return err
+	}
+	if _, err := s.store.Load(ctx, s.stored("ready")); err != nil {
+		return redact.New("lending/idempotency: the log is not ready: "+redact.Describe(err)+"; check its store", storeError(err))
+	}
+	return nil
 }

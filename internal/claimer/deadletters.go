@@ -1,5 +1,4 @@
-// Package deadletters has the shared rules of the inboxes for calls about dead letters.
-package deadletters
+package claimer
 
 import (
 	"context"
@@ -7,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Max is the largest number of dead letters in a call.
-const Max = 500
+// MaxDeadLetters is the largest number of dead letters in a call.
+const MaxDeadLetters = 500
 
 var (
 	errNoWho   = errors.New("lending/webhook: dead letters: who is empty; name the person who decides")
@@ -17,7 +16,7 @@ var (
 
 // CheckRedrive returns the error of invalid arguments of Redrive.
 func CheckRedrive(ids []string) error {
-	if len(ids) > Max {
+	if len(ids) > MaxDeadLetters {
 		return errTooMany
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -150,57 +149,6 @@ func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
 		return noList(err)
 	}
 	return snapshot{Count: len(list)}, nil
-}
-
-// checkRequirement reads from the record of a required document whether the document was submitted.
-func checkRequirement(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.application()
-	if err != nil {
-		return snapshot{}, err
-	}
-	list, err := t.client.Approval.RequiredDocuments(ctx, id)
-	if err != nil {
-		return untold(err)
-	}
-	return marked(list, t.ids["supportingDocumentId"], "submitted", "uploaded", "received"), nil
-}
-
-// checkSignature reads from the record of an applicant whether the applicant has signed.
-func checkSignature(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.application()
-	if err != nil {
-		return snapshot{}, err
-	}
-	list, err := t.client.Approval.Applicants(ctx, id)
-	if err != nil {
-		return untold(err)
-	}
-	return marked(list, t.ids["applicantId"], "signed"), nil
-}
-
-// checkCompany reads whether the application has a company.
-func checkCompany(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.application()
-	if err != nil {
-		return snapshot{}, err
-	}
-	application, err := t.client.Applications.Get(ctx, id)
-	if err != nil {
-		return untold(err)
-	}
-	return marked([]*lending.Application{application}, id.String(), "company"), nil
-}
-
-// untold returns the snapshot of a rejected read. The mutation can be sent without the read.
-// After a 404 the record is unseen; after a 400 or 403 the count is unknown.
-func untold(err error) (snapshot, error) {
-	switch failed, _ := errors.AsType[*lending.Error](err); {
-	case failed != nil && failed.StatusCode == http.StatusNotFound:
-		return snapshot{State: unseen}, nil
-	case failed != nil && (failed.StatusCode == http.StatusBadRequest || failed.StatusCode == http.StatusForbidden):
-		return snapshot{Count: -1}, nil
-	}
-	return snapshot{}, err
 }
 
 // checkWithdrawals counts the withdrawals in the last read. So the count includes a withdrawal

@@ -1,0 +1,224 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// checkAgain is the wait between two calls of [Log.Check] if nothing is in doubt.
+const checkAgain = time.Minute
+
+// Check makes the checks of all mutations in doubt with client, and returns the wait before the
+// next call of Check. Call Check in a loop, in any number of replicas. Check sends no mutation.
+//
+// If no read tells whether a mutation happened, the mutation needs a review when MaxLateness is
+// over, and its lock is free. After an error of a read, Check goes on with the next mutation; an
+// error of the list ends Check.
+//
+// Check skips
+//   - mutations of another service or account than that of client;
+//   - mutations with [SafeToRepeat] or [WithCheck];
+//   - mutations that only set a value;
+//   - checks by an e-mail address, which no entry keeps: the next call with the key makes them.
+func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Duration, err error) {
+	s, err := l.settings()
+	if err != nil {
+		return 0, err
+	}
+	if client == nil {
+		return 0, argumentError("client", lending.CodeRequired, "must not be nil")
+	}
+	next = checkAgain
+	left := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
+	var failed []error
+	for entry, err := range store.All(ctx, s.store, left) {
+		if err != nil {
+			return next, errors.Join(append(failed, storeError(err))...)
+		}
+		wait, err := s.checkEntry(ctx, client, &entry)
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			failed = append(failed, err)
+		}
+		if wait > 0 {
+			next = min(next, max(wait, time.Second))
+		}
+	}
+	return next, errors.Join(failed...)
+}
+
+// checkEntry ends the doubt about an entry if a read can. It returns the wait before the next
+// check, or 0 if Check cannot end the doubt.
+func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
+	d, err := readData(entry.Data)
+	if err != nil || d.Account != client.Account() { // Entries lists an unreadable entry as in doubt
+		return 0, nil //nolint:nilerr // see above
+	}
+	idle, row := d.idle(entry), rowOf(d.Route)
+	if idle < 0 {
+		return -idle, nil
+	}
+	late := s.MaxLateness - idle
+	v, err := s.finish(ctx, client, entry, &d)
+	switch isCallers := d.Own || d.Happened || row.setsValue || v.isCallers; {
+	case err != nil:
+		return recheck(idle, s.MaxLateness), err
+	case v.happened || v.absent && late <= 0 || isCallers:
+		return 0, nil
+	case late > 0:
+		return recheck(idle, late), nil
+	}
+	return 0, s.setAside(ctx, entry, &d, v.why)
+}
+
+// pageLimit is the size of a page of Sweep and Forget.
+const pageLimit = 1000
+
+// Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and
+// returns their number. Call Sweep about once a day, in any of the processes.
+//
+// The entries stay, because a mutation without an entry would be sent again. [Log.Forget]
+// deletes the entries of a finished order. Sweep also deletes expired entries of locks.
+//
+// Sweep reads and writes pages of at most [store.PageBytes]. Sweep skips an unreadable entry and
+// returns [store.ErrCorrupt] at the end.
+func (l *Log) Sweep(ctx context.Context) (int, error) {
+	s, err := l.settings()
+	if err != nil {
+		return 0, err
+	}
+	done := store.Filter{Prefix: s.stored(""), States: []store.State{store.Done}, Older: max(s.KeepAnswers, s.MaxLateness)}
+	forgotten, err := s.replace(ctx, done, func(entry *store.Entry, data *entryData) (store.Entry, error) {
+		return data.swept(entry), nil
+	})
+	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So
+	// no mutation overwrites a newer entry after this deletion.
+	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
+	_, failed := s.replace(ctx, remembered, deleted)
+	return forgotten, errorOr(err, failed)
+}
+
+func deleted(entry *store.Entry, _ *entryData) (store.Entry, error) {
+	return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
+}
+
+// replace replaces all entries that filter selects, and returns their number. It skips an entry
+// that cannot be read, or for which next returns an error.
+func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*store.Entry, *entryData) (store.Entry, error)) (n int, failed error) {
+	filter.Limit = pageLimit
+	for {
+		page, err := s.store.List(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return n, errorOr(storeError(err), failed)
+		}
+		filter.After = page[len(page)-1].Position
+		entries := page[:0]
+		for _, entry := range page {
+			data, err := readData(entry.Data)
+			if err = storeError(err); err == nil {
+				entry, err = next(&entry, &data)
+			}
+			if failed = errorOr(failed, err); err == nil {
+				entries = append(entries, entry)
+			}
+		}
+		replaced, err := s.store.Replace(ctx, entries)
+		if n += replaced; err != nil {
+			return n, storeError(err)
+		}
+	}
+}
+
+// errorOr returns the first error. The errors of further entries add no information.
+func errorOr(first, err error) error {
+	if first != nil {
+		return first
+	}
+	return err
+}
+
+// Forget deletes the entries of a finished order, and returns their number. keys is the common
+// prefix of the keys with a separator at the end, for example "order-42/". Without a separator,
+// keys is one key: "order-4" does not match order-42.
+//
+// A later call with a deleted key sends the mutation again. So call Forget only if no program
+// uses the keys any more: days after the end of the order, and never in the function that makes
+// its mutations, because a late repetition would send them again. No other function deletes the
+// entry of a mutation.
+//
+// Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review,
+// or while the service can still execute an earlier send. The error is then an [*Error] with the
+// key, and with RetryAfter if the wait is known. Forget leaves unreadable entries and returns
+// [store.ErrCorrupt].
+func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
+	s, err := l.settings()
+	if err != nil {
+		return 0, err
+	}
+	if keys == "" {
+		return 0, argumentError("keys", lending.CodeRequired, "must not be empty")
+	}
+	if last, _ := utf8.DecodeLastRuneInString(keys); unicode.IsLetter(last) || unicode.IsDigit(last) {
+		return s.forgetOne(ctx, s.stored(keys))
+	}
+	of := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}
+	for entry, err := range store.All(ctx, s.store, of) {
+		if err != nil {
+			return 0, storeError(err)
+		}
+		data, _ := readData(entry.Data)
+		if err := s.unfinished(&entry, &data); err != nil {
+			return 0, err
+		}
+	}
+	return s.replace(ctx, of, s.deletion)
+}
+
+var allStates = []store.State{store.Free, store.Sent, store.InDoubt, store.NeedsReview, store.Done, store.Forgotten}
+
+func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
+	entry, err := s.store.Load(ctx, key)
+	if err != nil || entry == nil {
+		return 0, storeError(err)
+	}
+	data, err := readData(entry.Data)
+	if err != nil {
+		return 0, storeError(err)
+	}
+	deleted, err := s.deletion(entry, &data)
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.store.Replace(ctx, []store.Entry{deleted})
+	return n, storeError(err)
+}
+
+// deletion returns the entry that deletes a finished entry in [store.Store.Replace].
+func (s *settings) deletion(entry *store.Entry, data *entryData) (store.Entry, error) {
+	return store.Entry{Key: entry.Key, Revision: entry.Revision}, s.unfinished(entry, data)
+}
+
+// unfinished returns the reason if the entry of a mutation must stay.
+func (s *settings) unfinished(entry *store.Entry, data *entryData) error {
+	e := Error{Key: strings.TrimPrefix(entry.Key, s.stored("")), kind: ErrInDoubt}
+	switch idle := data.idle(entry); {
+	case entry.State == store.Sent && idle < 0:
+		e.kind, e.RetryAfter = ErrInProgress, -idle
+	case entry.State == store.NeedsReview:
+		e.kind = ErrNeedsReview
+	case isInDoubt(entry.State):
+	case entry.State == store.Free && entry.Lock != "" && entry.Age < reserved:
+		e.kind, e.RetryAfter = ErrInProgress, reserved-entry.Age
+	case entry.Lock != "" && entry.Age < data.Hold:
+		e.RetryAfter, e.Why = data.Hold-entry.Age, "the service can still execute the first of two sends"
+	default:
+		return nil
+	}
+	return &e
+}

@@ -1,0 +1,16 @@
+// Package longrun marks the tests that run only with LENDING_TEST_LONG=1, as in make flaky.
+package longrun
+
+import (
+	"os"
+	"testing"
+)
+
+// Kills skips a test that kills the processes of a store, except in a long run: contrib/postgres
+// proves the same rule in every run.
+func Kills(t *testing.T) {
+	t.Helper()
+	if os.Getenv("LENDING_TEST_LONG") == "" {
+		t.Skip("LENDING_TEST_LONG is not set; contrib/postgres kills its processes in every run")
+	}
+}

@@ -1,0 +1,30 @@
+// Check holds the rules for comments, documents and tests that no linter knows:
+//
+//	check comments packages...  doc comments name existing declarations
+//	check links files...        links in Markdown files lead somewhere in the repository
+//	check words [-v]            documents, doc comments and tests avoid four vague words
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	check := map[string]func(arguments []string) (problems []string, err error){
+		"comments": comments, "links": links, "words": words,
+	}
+	if len(os.Args) < 2 || check[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: check comments|links|words [arguments]")
+		os.Exit(2)
+	}
+	problems, err := check[os.Args[1]](os.Args[2:])
+	for _, problem := range problems {
+		fmt.Println(problem)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(2)
+	}
+	os.Exit(min(len(problems), 1))
+}
