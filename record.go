@@ -72,12 +72,12 @@ func (r Record) Raw() json.RawMessage {
 //
 // Decode is several times as fast for a zero struct of strings, numbers, booleans, types with an
 // UnmarshalJSON, and pointers, slices and structs of these, without embedded fields and without
-// ",string". Methods of v run as often as in json.Unmarshal. A panic of a method leaves the
-// record unchanged.
+// ",string". If the record does not fit, methods of v may run twice. A panic of a method leaves
+// the record unchanged.
 //
 // A field of type Record with the tag `json:"-"` receives the whole record. Do not embed Record:
 // its UnmarshalJSON would be promoted and your other fields would stay empty. Decode returns an
-// error for such a struct. Use a named field instead.
+// error for such a struct, even if the struct has an UnmarshalJSON. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
@@ -85,7 +85,7 @@ func (r Record) Decode(v any) error {
 		return r.undecoded(fmt.Sprintf("cannot decode into %T: want a pointer that is not nil", v), err)
 	}
 	target, raw := targets.Target(into.Type().Elem()), r.Raw()
-	if bad := target.Swallower(into.Elem()); bad != nil {
+	if bad := target.Swallower; bad != nil {
 		return r.undecoded(bad.String()+" embeds a record, whose UnmarshalJSON takes everything: give the field a name", errSwallowed)
 	} else if r.answer == nil || !(*r.answer).checked && !jsonsplit.Valid(raw) {
 		return r.undecoded("not JSON", errNotJSON)
@@ -100,13 +100,7 @@ func (r Record) Decode(v any) error {
 }
 
 // targets are the callers' types into which records were decoded.
-var targets = jsonplan.Records{Own: recordType, Harmless: func(t reflect.Type) bool {
-	switch t.PkgPath() {
-	case recordType.PkgPath(), "time", "math/big", "net/netip", "encoding/json", "github.com/google/uuid":
-		return true
-	}
-	return false
-}}
+var targets = jsonplan.Records{Own: recordType}
 
 var errSwallowed = errors.New("an embedded record takes everything")
 
@@ -281,8 +275,8 @@ func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) i
 //
 //	lending: record 17: field "lines[1].count": a number does not fit int
 //
-// An ellipsis replaces the end of a path of more than 32 steps. If a method of the caller
-// decoded several values, the field may name only their container.
+// An ellipsis replaces the end of a path of more than 32 steps. In a struct with embedded fields,
+// in a map and in an interface, the error of a method names only that value.
 //
 // The call itself succeeded. If the call was a mutation, its outcome is [OutcomeDone]: do not
 // send the mutation again. [DecodeError.Record] returns the record.

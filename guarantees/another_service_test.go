@@ -20,11 +20,11 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// tour calls every method at the service under test, in an order that makes sense.
-// Records whose fields are not published are sent as the embedded service wants them.
+// tour calls every method at the service under test, in a meaningful order. It sends records
+// without published fields as the embedded service wants them.
 type tour struct {
 	*testing.T
-	service *lendingtest.Server // nil if it is not the embedded one
+	service *lendingtest.Server // nil for another service
 	client  *lending.Client
 
 	customer              lending.UserResponse
@@ -33,8 +33,8 @@ type tour struct {
 	withdrawal            *lending.InvoiceWithdrawal
 }
 
-// TestEveryMethodAtTheService makes each call that the client can make, at the embedded
-// service or at the one of LENDING_TEST_BASE_URL, and holds what the interface promises.
+// TestEveryMethodAtTheService calls every method at the embedded service, or at the service of
+// LENDING_TEST_BASE_URL, and compares the results with the interface.
 func TestEveryMethodAtTheService(t *testing.T) {
 	s := &tour{}
 	s.service, s.client = fake.Target(t)
@@ -65,7 +65,7 @@ func TestEveryMethodAtTheService(t *testing.T) {
 		{"cancellation", s.cancel},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { s.take(t, part.run) }) {
-			t.FailNow() // what follows builds on it
+			t.FailNow() // the next steps need this step
 		}
 	}
 	if s.service == nil {
@@ -92,7 +92,7 @@ func (s *tour) take(t *testing.T, part func()) {
 	part()
 }
 
-// ids reads identifiers out of records, under the embedded service's names.
+// ids reads identifiers from records, under the embedded service's names.
 func ids(s *tour, record interface{ Decode(any) error }) (fields recordIDs) {
 	s.Helper()
 	require.NoError(s, record.Decode(&fields))
@@ -162,7 +162,7 @@ func (s *tour) combined() {
 		}
 	}
 	first := fake.Must(
-		//nolint:staticcheck // the service has it still
+		//nolint:staticcheck // deprecated, still a route of the service
 		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()},
 			nil))
 	second := fake.Must(

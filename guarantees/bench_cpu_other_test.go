@@ -4,5 +4,5 @@ package guarantees_test
 
 import "time"
 
-// processor returns 0: what a process has used is not told there as it is on Unix.
+// processor returns 0: these systems do not report processor time like Unix.
 func processor() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processor returns how long the processors have worked for this process.
+// processor returns the processor time of this process.
 func processor() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// BenchmarkKeyedMutation sends mutations with a key, whose log is in memory. The floor is
-// the same mutation without one.
+// BenchmarkKeyedMutation sends mutations with a key, whose log is in memory. The floor is the same
+// mutation without a key.
 func BenchmarkKeyedMutation(b *testing.B) {
 	server := httptest.NewServer(wire.Answer(http.StatusOK, "true"))
 	defer server.Close()

@@ -13,8 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// lockedToken is what a cached token is usually guarded with: the floor to compare
-// with. It looks at the expiry too, for which both ask the clock.
+// lockedToken guards a cached token with a lock, as most code does. Like the session, it checks the
+// expiry with the clock.
 type lockedToken struct {
 	mu    sync.RWMutex
 	token lending.Token
@@ -26,10 +26,10 @@ func (l *lockedToken) valid() (lending.Token, bool) {
 	return l.token, time.Now().Before(l.token.Expires)
 }
 
-var sink lending.Token // keeps the compiler from leaving out what is measured
+var sink lending.Token // keeps the compiler from removing the measured call
 
-// BenchmarkToken takes a cached token: session is to be no slower than rwmutex, without
-// an allocation. Most of both is the clock.
+// BenchmarkToken takes a cached token. The session must be no slower than the floor, and allocate
+// nothing. The clock takes most of the time in both.
 func BenchmarkToken(b *testing.B) {
 	service := lendingtest.New()
 	defer service.Close()
@@ -78,8 +78,8 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiterLeaves measures how long after his own deadline a caller still waits
-// for a sign-in that hangs.
+// BenchmarkWaiterLeaves measures how long a caller waits for a hanging sign-in after its own
+// deadline.
 func BenchmarkWaiterLeaves(b *testing.B) {
 	service := lendingtest.New()
 	defer service.Close()

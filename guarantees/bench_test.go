@@ -30,14 +30,14 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// Every benchmark has a floor: what careful code with net/http and encoding/json alone
-// takes for the same work, in turn with ours. Its result is "floors", how many times as long
-// ours takes; the times mean nothing by themselves.
+// Every benchmark has a floor: careful code with net/http and encoding/json for the same work, in
+// turn with the library. The result, "floors", is the ratio of the two times. The times alone mean
+// nothing.
 
-// background is the context of benchmarks: that of a test can end, which costs.
+// background is the context of benchmarks: the context of a test can end, which costs time.
 var background = context.Background()
 
-// transaction is what the floors decode into: a struct as a caller would write it.
+// transaction is a struct as a caller would write it. The floors decode into it.
 type transaction struct {
 	ID          string      `json:"id"`
 	LoanID      string      `json:"loanId"`
@@ -60,7 +60,7 @@ func transactionJSON(i int) string {
 		`"postedUtc":"2024-01-02T03:04:05.1234567Z"}`, i, i)
 }
 
-// pageJSON is a page of n records, of 84 KB for 200.
+// pageJSON is a page of n records: 84 KB for 200.
 func pageJSON(from, n, total int) string {
 	records := make([]string, n)
 	for i := range records {
@@ -69,7 +69,7 @@ func pageJSON(from, n, total int) string {
 	return `{"data":[` + strings.Join(records, ",") + `],"totalCount":` + strconv.Itoa(total) + `}`
 }
 
-// loan is what the floor of a small GET decodes into.
+// loan is the struct of the floor of a small GET.
 type loan struct {
 	ID            string      `json:"id"`
 	ApplicationID string      `json:"applicationId"`
@@ -96,8 +96,7 @@ var loanJSON = `{"id":"11111111-2222-3333-4444-555555555555","applicationId":"66
 	`"rate":0.0125,"createdUtc":"2024-01-02T03:04:05.1234567Z","updatedUtc":"2024-02-03T04:05:06.7654321Z",` +
 	`"notes":"` + strings.Repeat("Reviewed by the desk. ", 10) + `"}`
 
-// memory is a transport that answers without a network, and with as few allocations
-// of its own as it can.
+// memory is a transport without a network and with few allocations.
 type memory func(*http.Request) string
 
 var jsonHeader = http.Header{"Content-Type": {"application/json; charset=utf-8"}}
@@ -118,7 +117,7 @@ func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func always(body string) memory { return func(*http.Request) string { return body } }
 
-// portfolio answers with the page that is asked for, of a list of total records.
+// portfolio responds with the requested page of a list of total records.
 func portfolio(total int) memory {
 	pages := map[string]string{}
 	for skip := 0; skip < total; skip += 200 {
@@ -148,9 +147,9 @@ func benchmarkClient(tb testing.TB, url string, hc *http.Client) *lending.Client
 
 var benchmarkID = uuid.MustParse("11111111-2222-3333-4444-555555555555")
 
-// versus runs floor and ours in turn and reports the ratio of their medians, that of what they
-// take of the processors, the garbage included, and what each allocates. What takes less than a
-// millisecond is run as often as fills one, so that the clocks do not weigh.
+// versus runs the floor and the library in turn. It reports the ratio of their medians, the ratio
+// of their processor times, with the garbage collector, and the allocations of each. It repeats a
+// run shorter than a millisecond until a millisecond is full.
 func versus(b *testing.B, floor, ours func() error) {
 	b.Helper()
 	times := 1
@@ -190,7 +189,7 @@ func versus(b *testing.B, floor, ours func() error) {
 	b.ReportMetric(testing.AllocsPerRun(5, func() { _ = floor() }), "floor-allocs")
 }
 
-// errWrong says that a benchmark did not get what it asked for.
+// errWrong says that a benchmark got a wrong result.
 var errWrong = errors.New("another answer than the service gave")
 
 func expect(ok bool, err error) error {
@@ -200,7 +199,8 @@ func expect(ok bool, err error) error {
 	return err
 }
 
-// fetch is the floor of a read: a GET with a deadline, as ours has, whose answer use takes.
+// fetch is the floor of a read: a GET with the deadline of the library's reads. use takes the
+// response.
 func fetch(hc *http.Client, url string, use func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
 	defer cancel()
@@ -218,18 +218,18 @@ func fetch(hc *http.Client, url string, use func(io.Reader) error) error {
 	return expect(resp.StatusCode == http.StatusOK, use(resp.Body))
 }
 
-// decode decodes an answer as the floors do.
+// decode decodes a response for the floors.
 func decode(into any) func(io.Reader) error {
 	return func(body io.Reader) error { return json.NewDecoder(body).Decode(into) }
 }
 
-// readWhole is the floor of a view: the answer is read and known to be JSON, and no more.
+// readWhole is the floor of a view: it reads the response and checks that it is JSON.
 func readWhole(body io.Reader) error {
 	text, err := io.ReadAll(body)
 	return expect(json.Valid(text), err)
 }
 
-// One field of a record is all that these callers want.
+// These callers read one field of a record.
 type (
 	loanBalance struct {
 		Balance json.Number `json:"balance"`
@@ -297,7 +297,7 @@ func BenchmarkSmallGet(b *testing.B) {
 	}
 }
 
-// page is what the floor of a list decodes into.
+// page is the struct of the floor of a list.
 type page[T any] struct {
 	Data       []T `json:"data"`
 	TotalCount int `json:"totalCount"`
@@ -321,13 +321,13 @@ func walkFloor[T any](hc *http.Client, total int) error {
 	return nil
 }
 
-// listAs decodes the records of a page, each into a T of the caller's.
+// listAs decodes the records of a page, each into a T of the caller.
 func listAs[T any](records []lending.Transaction) error {
 	mine, err := lending.ListAs[T](records, nil)
 	return expect(len(mine) == len(records), err)
 }
 
-// decodeEach does the same with a decoder of the caller's own, of which encoding/json is one.
+// decodeEach does the same with the caller's decoder, for example encoding/json.
 func decodeEach[T any](records []lending.Transaction) error {
 	mine := make([]T, len(records))
 	for i, record := range records {
@@ -401,7 +401,7 @@ func BenchmarkWalk(b *testing.B) {
 	})
 }
 
-// uploads is a service that takes documents of 15 MiB and hands each body to use.
+// uploads is a service for documents of 15 MiB. It hands each body to use.
 func uploads(b *testing.B, use func(io.Reader) (int64, error), want int64) string {
 	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -417,7 +417,7 @@ func uploads(b *testing.B, use func(io.Reader) (int64, error), want int64) strin
 
 func discard(body io.Reader) (int64, error) { return io.Copy(io.Discard, body) }
 
-// hash does the least that a real service does: it decodes the body.
+// hash does the least work of a real service: it decodes the body.
 func hash(body io.Reader) (int64, error) {
 	body = bufio.NewReaderSize(body, 64<<10)
 	if _, err := io.ReadFull(body, make([]byte, 1)); err != nil { // the quote
@@ -431,8 +431,8 @@ func hash(body io.Reader) (int64, error) {
 
 var document = bytes.Repeat([]byte("%PDF-1.7"), lending.MaxDocument/8)
 
-// BenchmarkUpload sends a file of 15 MiB. The floor reads it into memory, encodes it and
-// posts the whole: the simplest code, and the fastest as long as there is the memory.
+// BenchmarkUpload sends a file of 15 MiB. The floor reads the file into memory, encodes it and
+// posts the whole: the simplest code, and the fastest as long as there is enough memory.
 func BenchmarkUpload(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "statement.pdf")
 	require.NoError(b, os.WriteFile(name, document, 0o600))
@@ -476,7 +476,7 @@ func BenchmarkUpload(b *testing.B) {
 	}
 }
 
-// postDocument is the floor of an upload: it encodes what it has read and sends that.
+// postDocument is the floor of an upload: it encodes and sends the bytes in memory.
 func postDocument(url string, content io.Reader) error {
 	var text bytes.Buffer
 	if f, ok := content.(*os.File); ok {
@@ -514,9 +514,9 @@ func postBody(url string, body []byte) error {
 	return expect(string(got) == "true", err)
 }
 
-// BenchmarkMutations sends mutations one after the other. The floor is a POST of net/http, with
-// the same deadline. Over loopback there are two floors: a POST on its own connection, which takes
-// no response of another call, like a mutation of the client, and a POST on a kept connection.
+// BenchmarkMutations sends mutations in a row. The floor is a POST of net/http with the same
+// deadline. Over loopback there are two floors: a POST on its own connection, which takes no
+// response of another call, like a mutation of the client, and a POST on a kept connection.
 func BenchmarkMutations(b *testing.B) {
 	const created = `{"id":"11111111-2222-3333-4444-555555555555"}`
 	server := httptest.NewServer(wire.Answer(http.StatusOK, created))
@@ -553,7 +553,7 @@ func BenchmarkMutations(b *testing.B) {
 	}
 }
 
-// user is what the floor of a mutation encodes.
+// user is the struct of the floor of a mutation.
 type user struct {
 	FirstName    string `json:"firstName"`
 	LastName     string `json:"lastName"`
@@ -570,8 +570,8 @@ var (
 	}
 )
 
-// postCommand is the floor of a mutation: a POST whose answer is decoded into into, if that is
-// not nil.
+// postCommand is the floor of a mutation: a POST whose response is decoded into into, unless into
+// is nil.
 func postCommand(hc *http.Client, url string, body, into any) error {
 	var content io.Reader
 	if body != nil {

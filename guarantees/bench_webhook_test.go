@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// deliveryOf returns a delivery of size bytes, with the texture of the service's data.
+// deliveryOf returns a delivery of size bytes, similar to the service's data.
 func deliveryOf(size int) []byte {
 	const (
 		head   = `{"id":"` + delivery.EventID + `","webhookEvent":"WB_Application_Created","data":[`
@@ -30,8 +30,8 @@ func deliveryOf(size int) []byte {
 	return []byte(head + strings.Repeat(record, space/len(record)) + last + tail)
 }
 
-// BenchmarkWebhook takes in a delivery. The floors are crypto/hmac alone, and encoding/json
-// after it where the library parses too.
+// BenchmarkWebhook receives a delivery. The floors are crypto/hmac alone, and crypto/hmac and
+// encoding/json where the library parses the event.
 func BenchmarkWebhook(b *testing.B) {
 	for _, size := range []int{2 << 10, 64 << 10} {
 		body := deliveryOf(size)

@@ -69,7 +69,7 @@ func TestIteratorHoldsOnePage(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	const kib = 1 << 10 // a page is 85 KiB, with what it came in
+	const kib = 1 << 10 // a page is 85 KiB
 	for _, test := range []struct {
 		ahead bool
 		limit int64

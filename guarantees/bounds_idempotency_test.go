@@ -21,9 +21,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// TestWithoutAKeyNothingIsAllocated holds that a log costs a mutation nothing that has no
-// key. The limit is the cost of a mutation without a log.
-func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
+// The limit is the cost of a mutation without a log.
+func TestMutationWithoutAKeyCostsNothingMore(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector changes how much is allocated")
 	}
@@ -64,8 +63,8 @@ func (c *countedStore) List(ctx context.Context, filter store.Filter) ([]store.E
 	return c.Store.List(ctx, filter)
 }
 
-// TestKeyCostsTwoWrites holds that a mutation with a key writes once before it is sent and
-// once after, whether it is accepted, refused or lost, and that a replay writes nothing.
+// A mutation with a key writes once before the request and once after the response, even if the
+// response is a rejection or is lost. A replay writes nothing.
 func TestKeyCostsTwoWrites(t *testing.T) {
 	t.Parallel()
 	entries := &countedStore{Store: store.NewMemory()}

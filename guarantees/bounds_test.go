@@ -77,7 +77,7 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 	})
 }
 
-// TestClaimedLengthIsNotAllocated holds that a Content-Length alone costs no memory.
+// A Content-Length alone costs no memory.
 func TestClaimedLengthIsNotAllocated(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -131,7 +131,7 @@ func TestDribblingBodyEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// TestCallsEndWithoutADeadline holds that a call whose context never ends does.
+// A call ends even if its context never does.
 func TestCallsEndWithoutADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, attempts := inOrder(t, stalls)

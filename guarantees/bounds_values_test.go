@@ -50,8 +50,8 @@ func (zeroPanics) IsZero() bool                     { panic("123-45-6789") }
 func (panickingText) IsZero() bool                  { panic("123-45-6789") }
 func (panickingText) UUID() uuid.UUID               { panic("123-45-6789") }
 
-// dangerous are values for Extra that would end a walk without a bound, and the rejected field,
-// which is empty if the client sends the value.
+// dangerous are values for Extra on which a walk without a bound would not end, and the rejected
+// field. The field is empty if the client sends the value.
 var dangerous = map[string]struct {
 	extra func() any
 	want  string
@@ -195,7 +195,7 @@ var dangerous = map[string]struct {
 const dangerousEnv = "LENDING_TEST_DANGEROUS"
 
 // TestValuesCannotEndTheProcess passes each dangerous value in a process of its own with little
-// stack and memory. A walk without a bound ends that process, and not the test.
+// stack and memory. A walk without a bound would end the process.
 func TestValuesCannotEndTheProcess(t *testing.T) {
 	if name := os.Getenv(dangerousEnv); name != "" {
 		handOver(name)
@@ -209,7 +209,7 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 				arguments = append([]string{"sh", "-c", `ulimit -v 2000000 && exec "$0" "$@"`}, arguments...)
 			}
 			command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...)
-			// One arena: libc reserves address space for each, and all of it counts for the limit.
+			// A single arena: libc reserves address space for each, which counts for the limit.
 			command.Env = append(os.Environ(), dangerousEnv+"="+name, "MALLOC_ARENA_MAX=1")
 			out, err := command.CombinedOutput()
 			require.NoError(t, err, "%.600s", out)
@@ -224,7 +224,7 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 	}
 }
 
-// handOver sends the dangerous value called name, and prints the result.
+// handOver sends the dangerous value with this name, and prints the result.
 func handOver(name string) {
 	debug.SetMaxStack(64 << 20)
 	debug.SetMemoryLimit(512 << 20)

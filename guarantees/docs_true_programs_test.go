@@ -133,7 +133,7 @@ type order struct {
 	Customer              lending.UserRequest
 }
 
-// step takes an order from nothing to an application. It starts at the top in each try.
+// step takes an order from nothing to an application. Each try starts at the top.
 func step(ctx context.Context, client *lending.Client, o order) error {
 	key := func(name string) context.Context {
 		return lending.WithIdempotencyKey(ctx, "order-"+o.ID+"/"+name)

@@ -20,8 +20,8 @@ import (
 // extra is a member without a published field, with more digits than a float64 holds.
 const extra = `"Wat\u0065r":{"amount":0.1000000000000000055511151231257827,"n":12345678901234567890123},"none":null`
 
-// goldenAnswers are good answers by the name of its record in the ledger, and what its
-// published fields hold: a value of the method's result type without any Record.
+// goldenAnswers are good responses, by record name in testdata/routes.tsv, and the values of their
+// published fields: the method's result without any Record.
 var goldenAnswers = map[string]struct {
 	body string
 	want any
@@ -70,8 +70,8 @@ var goldenAnswers = map[string]struct {
 	},
 }
 
-// goldenAnswer returns a good answer of a route and what its published fields hold,
-// nil where nothing is published.
+// goldenAnswer returns a good response of a route and the values of its published fields, or nil if
+// none is published.
 func goldenAnswer(r catalog.Route) (body string, want any) {
 	record, list := strings.CutPrefix(r.Answer, "[]")
 	g, published := goldenAnswers[record]
@@ -105,7 +105,7 @@ func goldenAnswer(r catalog.Route) (body string, want any) {
 	return "[" + g.body + "," + g.body + "]", g.want
 }
 
-// strip returns a copy of a result without any Record in it.
+// strip returns a copy of a result without any Record.
 func strip(v reflect.Value) reflect.Value {
 	fresh := reflect.New(v.Type()).Elem()
 	switch {
@@ -135,7 +135,7 @@ func published(result any) any {
 	return strip(reflect.ValueOf(result)).Interface()
 }
 
-// pascal writes the names of published fields as ABP's stock records do.
+// pascal writes the names of published fields in PascalCase, as the ABP framework does.
 func pascal(body string) string {
 	for _, name := range []string{
 		"id", "applicationId", "requiresTwoFactor", "token", "expiresUTC", "webhookUri",
@@ -146,9 +146,8 @@ func pascal(body string) string {
 	return body
 }
 
-// TestGoldenAnswers has every method decode an answer in each form in which the
-// service may send it.
-func TestGoldenAnswers(t *testing.T) {
+// Every method decodes a response in each form in which the service may send it.
+func TestEveryFormOfAResponseIsDecoded(t *testing.T) {
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
 	for name, r := range catalog.Routes(t) {
@@ -181,8 +180,8 @@ func TestGoldenAnswers(t *testing.T) {
 	}
 }
 
-// losesNothing holds that every Record in a result is the answer, byte for byte, and
-// that a result that is marshalled, read and marshalled again is what it was.
+// losesNothing checks that every Record in a result is the response, byte for byte, and that a
+// result survives marshalling.
 func losesNothing(t *testing.T, body string, result any) {
 	t.Helper()
 	switch result := result.(type) {
@@ -221,7 +220,8 @@ func losesNothing(t *testing.T, body string, result any) {
 	assert.Equal(t, string(once), string(twice))
 }
 
-// outcomeWithoutAnswer is that of a call whose success cannot be decoded: a read has done nothing.
+// outcomeWithoutAnswer is the outcome of a successful call whose response does not decode. A read
+// has no effect.
 func outcomeWithoutAnswer(r catalog.Route) lending.Outcome {
 	if r.Reads || catalog.NeedsProof(r) {
 		return lending.OutcomeUnknown
@@ -229,9 +229,9 @@ func outcomeWithoutAnswer(r catalog.Route) lending.Outcome {
 	return lending.OutcomeDone
 }
 
-// TestAnswersWithoutContent holds what null, an empty body and 204 mean: nothing where
-// nothing is due, an empty list where a list is, and ErrNoContent otherwise.
-func TestAnswersWithoutContent(t *testing.T) {
+// After null, an empty body and 204, a method without a result succeeds, a list is empty, and any
+// other method returns ErrNoContent.
+func TestMissingContentIsAnErrorOrAnEmptyList(t *testing.T) {
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
 	for name, r := range catalog.Routes(t) {
@@ -262,9 +262,9 @@ func TestAnswersWithoutContent(t *testing.T) {
 	}
 }
 
-// TestAnswersOfTheWrongShape holds that no method takes one kind of value for another,
-// and that the error names the route and says that the call has happened.
-func TestAnswersOfTheWrongShape(t *testing.T) {
+// No method takes a value of another kind. The error names the route and says that the call has
+// happened.
+func TestWrongKindOfValueIsAnError(t *testing.T) {
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
 	shapes := map[string]string{
@@ -292,7 +292,7 @@ func TestAnswersOfTheWrongShape(t *testing.T) {
 				assert.ErrorContains(t, err, r.Method+" "+r.Path, shape)
 				assert.NotContains(t, err.Error(), "hush", shape)
 				want := outcomeWithoutAnswer(r)
-				if catalog.IsBatch(r) && shape == "array" { // of one, where two were sent
+				if catalog.IsBatch(r) && shape == "array" { // of one record, after two were sent
 					want = lending.OutcomeUnknown
 				}
 				assert.Equal(t, want, lending.OutcomeOf(err), shape)
@@ -301,7 +301,7 @@ func TestAnswersOfTheWrongShape(t *testing.T) {
 	}
 }
 
-// publishedParts are what a record must hold.
+// publishedParts are the members that a record must have.
 var publishedParts = map[string]string{
 	"UserResponse": "id", "LoanResponse": "id", "WebhookSubscription": "id",
 	"PagedListTransactionResponse": "data", "PagedListAdvanceProjectionResponse": "data",
@@ -314,9 +314,8 @@ func shapeOf(body string) string {
 	return map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean"}[body[0]]
 }
 
-// TestErrorsOfEveryRoute holds what the error of each method says after a 500 of a
-// mutation and after a 400.
-func TestErrorsOfEveryRoute(t *testing.T) {
+// TestEveryErrorNamesRouteAndChecks reads the error of each method after a 500 and after a 400.
+func TestEveryErrorNamesRouteAndChecks(t *testing.T) {
 	status := http.StatusBadRequest
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		wire.Answer(status, `{"errorCode":"E1","detail":"hush","errors":[{"field":"f","message":"hush",`+

@@ -50,8 +50,8 @@ func TestDoAnswersWithoutContent(t *testing.T) {
 	}
 }
 
-// TestDoRepeatsOnlyWhatIsARead holds that the effect decides, and not the HTTP method.
-func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
+// The effect decides, not the HTTP method.
+func TestDoRepeatsReadsOnly(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		effect lending.Effect

@@ -32,7 +32,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file testdata/wire.http anew")
 
-// repository is the tree that the tests belong to.
+// repository is the tree of the tests.
 var repository = os.DirFS("..")
 
 // methods returns the methods of the client's services.
@@ -49,10 +49,9 @@ func methods() []string {
 	return names
 }
 
-// TestLedgerAndMethodsAgree holds that there is a method for every route and a route
-// for every method, by the doc comments: a method whose comment names no route is
-// made of calls of the others, and its comment links to one that does.
-func TestLedgerAndMethodsAgree(t *testing.T) {
+// Every route has a method, and every method a route. The comment of a method without a route of
+// its own links to the methods it calls.
+func TestEveryRouteHasAMethod(t *testing.T) {
 	routes, docs := catalog.Routes(t), methodDocs(t)
 	assert.Len(t, routes, 69)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(routes)), slices.Collect(maps.Keys(catalog.Calls)),
@@ -112,7 +111,7 @@ func methodDocs(t *testing.T) map[string]string {
 	return docs
 }
 
-// recorded is a request as it arrived.
+// recorded is a request as the service received it.
 type recorded struct {
 	*http.Request
 	query  map[string]string
@@ -135,7 +134,7 @@ func (r recorded) String() string {
 	return strings.TrimRight(b.String()+"\n\n"+string(r.body), "\n")
 }
 
-// record returns the only request that a call makes of a service that refuses it.
+// record returns the only request of a call at a service that refuses the request.
 func record(t *testing.T, call func(context.Context, *lending.Client) (any, error)) recorded {
 	t.Helper()
 	var arrived []recorded
@@ -161,9 +160,8 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 	return arrived[0]
 }
 
-// TestRoutesOnTheWire compares what each method sends with the ledger, and byte by
-// byte with testdata/wire.http, which go test . -run TestRoutesOnTheWire -update writes
-// anew.
+// TestRoutesOnTheWire compares each request with testdata/routes.tsv, and byte by byte with
+// testdata/wire.http. go test ./guarantees -run TestRoutesOnTheWire -update writes that file.
 func TestRoutesOnTheWire(t *testing.T) {
 	routes, want, got := catalog.Routes(t), sections(t, "../testdata/wire.http"), map[string]string{}
 	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){
@@ -219,8 +217,8 @@ var kinds = map[string]*regexp.Regexp{
 	"date-time": regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`),
 }
 
-// conform compares a request with the ledger: all parameters are there if it is
-// complete, and none that the ledger does not know.
+// conform compares a request with testdata/routes.tsv: the request has no unknown parameter and, if
+// it is complete, every known parameter.
 func conform(t *testing.T, r catalog.Route, request recorded, complete bool) {
 	t.Helper()
 	force := request.query["force"] == "true" // of which nothing is known

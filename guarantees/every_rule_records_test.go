@@ -208,7 +208,7 @@ func TestEveryKindOfIDIsParsed(t *testing.T) {
 	}
 }
 
-// The records whose fields are not published are filled with those that are.
+// A record without published fields gets those of another record.
 func TestRequestRecordsInExtra(t *testing.T) {
 	var body string
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {

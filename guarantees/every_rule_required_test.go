@@ -15,7 +15,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// withNothing has the rejected fields of a call with empty arguments, for each method with a required argument.
+// withNothing has the rejected fields of a call with empty arguments, for each method with a
+// required argument.
 var withNothing = map[string]string{
 	"Applications.SendLink":               "applicationId required",
 	"Applications.CreateCustomer":         "email format, mobileNumber format",
@@ -86,9 +87,9 @@ var withNothing = map[string]string{
 	"Webhooks.UpdateURI":        "webhookUri required, target required, webhookUri insecure",
 }
 
-// TestNothingIsRefused holds that a call without what it requires is never sent, by the
-// ledger: no parameter that is required there is missing in the table.
-func TestNothingIsRefused(t *testing.T) {
+// A call without a required argument is not sent. The table covers every required parameter of
+// testdata/routes.tsv.
+func TestMissingRequiredArgumentIsRefused(t *testing.T) {
 	client := wire.Silent(t)
 	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +127,7 @@ func callWithNothing(t *testing.T, client *lending.Client, name string) error {
 	return err
 }
 
-// TestEachFieldIsRequired leaves out one thing after the other.
+// TestEachFieldIsRequired leaves out the fields in turn.
 func TestEachFieldIsRequired(t *testing.T) {
 	ctx, client := t.Context(), wire.Silent(t)
 	full := lending.CustomerData{
@@ -194,8 +195,7 @@ func TestEachFieldIsRequired(t *testing.T) {
 	}
 }
 
-// TestControlBytesAreRefused holds that no byte that a log or a proxy may take for
-// something else travels in a path or a query.
+// A log or a proxy may misread control bytes, so none travels in a path or a query.
 func TestControlBytesAreRefused(t *testing.T) {
 	client := wire.Silent(t)
 	for b := range byte(0x80) {
@@ -210,8 +210,7 @@ func TestControlBytesAreRefused(t *testing.T) {
 	}
 }
 
-// TestEmptyMapIsNotSent holds that a map that was made and not filled is left out as
-// one that was not made.
+// The client leaves out an empty map like a nil map.
 func TestEmptyMapIsNotSent(t *testing.T) {
 	for _, information := range []map[string]string{nil, {}} {
 		got := record(t, func(ctx context.Context, c *lending.Client) (any, error) {

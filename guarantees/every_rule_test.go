@@ -19,12 +19,11 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// TestExtra holds what may stand in Extra, and that nothing of it is changed silently.
-func TestExtra(t *testing.T) {
+func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		extra any
-		want  string // what is refused, or what is sent
+		want  string // the refused fields, or the sent body
 	}{
 		{"a map", catalog.Unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
 		{"a nil map", catalog.Unpublished(nil), `{}`},
@@ -102,9 +101,8 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 	assert.Equal(t, "records required", catalog.Refused(t, err))
 }
 
-// TestBulkRefusalIsNotAlwaysARefusal holds that a 400 that names no field may have
-// created some of the records.
-func TestBulkRefusalIsNotAlwaysARefusal(t *testing.T) {
+// A 400 without a field may have created some of the records.
+func TestBulkRejectionWithoutFieldsIsUnknown(t *testing.T) {
 	for _, test := range []struct {
 		body string
 		want lending.Outcome
@@ -183,9 +181,9 @@ func TestCalculationRules(t *testing.T) {
 	assert.Equal(t, "calculation.amount required", catalog.Refused(t, err))
 }
 
-// TestInvoiceWithdrawalAcrossProcesses begins a withdrawal, keeps it as JSON, and
-// confirms it: the amount asked for and the rate answered, to the last digit.
-func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
+// TestStoredWithdrawalIsConfirmed begins a withdrawal, keeps the result as JSON, and confirms the
+// withdrawal: the requested amount and the returned rate are kept to the last digit.
+func TestStoredWithdrawalIsConfirmed(t *testing.T) {
 	const began = `{"amount":9,"advanceRate":"0.80","fee":1.10,"id":` + someID + `}`
 	var sent string
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -212,9 +210,9 @@ func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 		` {"amount":2500.10,"advanceRate":0.80,"dateUTC":"2026-03-04T05:06:07Z","otp":"012345"}`, sent)
 }
 
-// TestConfirmationRules holds that a withdrawal whose advance rate came under another
-// name is not confirmed without one, also after it was kept as JSON.
-func TestConfirmationRules(t *testing.T) {
+// A withdrawal whose advance rate came under another name is not confirmed, even if the result was
+// kept as JSON.
+func TestConfirmationNeedsAnAdvanceRate(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `{"rate":0.8,"advanceRate":{"not":"a number"}}`))
 	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan,
 		lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
@@ -288,9 +286,8 @@ func TestWebhookRules(t *testing.T) {
 	assert.Equal(t, "partner "+catalog.Partner.String(), fmt.Sprint(lending.ForPartner(catalog.Partner)))
 }
 
-// TestSubscriptionReadChangedAndSentAgain holds that the client sends the changed
-// fields and loses nothing, not even members without a typed field.
-func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
+// The client sends the changed fields and loses nothing, not even members without a typed field.
+func TestChangedSubscriptionLosesNoField(t *testing.T) {
 	const before = `{"Id":"5b000000-0000-4000-8000-000000000008","WebhookUri":"https://a.example","isActive":true,` +
 		`"webhooks":["WB_Loan_Created"],` +
 		`"secret":"whs_1","tenantId":12345678901234567890,"headers":{"x":0.10},"createdBy":null}`
@@ -323,14 +320,13 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 	require.NoError(t, client.Webhooks.Unregister(t.Context(), target, old), "what is there can be removed")
 }
 
-// hostile are values that a careless client sends as something else.
+// hostile are values that a careless client changes on the way.
 var hostile = []string{
 	"a/b", "../../x", "..", ".", "%2F", "%2e%2e", "a%2Fb", "?x=1", "#x", "a b", "a+b", "a&b=c", "a;b", "é😀", "a\nb",
 	"a\r\nX: y", "a\x00b", "\xff\xfe", `a\b`, "{id}", " ", "~:@!$&'()*,;=",
 }
 
-// TestHostileValues holds that a value arrives as it is, in its place, or not at all.
-func TestHostileValues(t *testing.T) {
+func TestValuesArriveUnchangedOrNotAtAll(t *testing.T) {
 	var got string
 	var place func(*http.Request) string
 	mux := http.NewServeMux()
@@ -394,8 +390,8 @@ func TestHostileValues(t *testing.T) {
 	}
 }
 
-// Bytes that are not UTF-8, and what others have made of them, name nothing: sent on they would be another name.
-func TestWhatIsNotUTF8IsRefused(t *testing.T) {
+// Bytes outside UTF-8, and their replacement by other programs, would be another name at the service.
+func TestTextOutsideUTF8IsRefused(t *testing.T) {
 	for _, value := range []string{"a\xffb", "a\uFFFDb"} {
 		t.Run(value, func(t *testing.T) {
 			_, err := wire.Silent(t).Do(t.Context(), lending.RawRequest{

@@ -14,8 +14,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// FuzzProblem holds that any body makes an error that can be logged in one line: no
-// title, no detail, no message.
+// FuzzProblem holds that an error with any body fits in one line of a log, without title, detail or
+// message.
 func FuzzProblem(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `{"status":"400","title":1,"errors":{"":["hush"],"$.x":"hush"}}`,
@@ -91,8 +91,7 @@ func FuzzBaseURL(f *testing.F) {
 	})
 }
 
-// FuzzPath holds that an argument stays one segment of the path, or is refused and not
-// quoted.
+// FuzzPath holds that an argument stays a single segment of the path, or is refused and not quoted.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"acc-1", "", ".", "..", "a/b", `a\b`, "%2e%2e", "%2F", "a?b", "a#b", "a b", "ü",

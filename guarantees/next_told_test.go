@@ -90,7 +90,7 @@ func (d *desk) status() error {
 	return err
 }
 
-// creating returns the error of a mutation that meets fault, with a key and without.
+// creating returns the error of a mutation with this fault, with a key and without.
 func creating(key string, fault lendingtest.Fault) func(*desk) error {
 	return func(d *desk) error {
 		d.Fail(nextCreate, fault)
@@ -98,7 +98,7 @@ func creating(key string, fault lendingtest.Fault) func(*desk) error {
 	}
 }
 
-// reading returns the error of a read that meets fault in every attempt.
+// reading returns the error of a read with this fault in every attempt.
 func reading(fault lendingtest.Fault) func(*desk) error {
 	return func(d *desk) error {
 		fault.Times = -1
@@ -132,8 +132,8 @@ var (
 
 func after(wait time.Duration) lending.Next { return lending.Next{Retry: true, After: wait} }
 
-// nextTests has every kind of error that the package and its log return. of names the
-// exported errors, by which [TestEveryErrorHasANext] finds that none is missing.
+// nextTests has every kind of error of the package and of its log. [TestEveryErrorHasANext]
+// compares their types and sentinels with the source.
 var nextTests = []struct {
 	name, of string
 	fails    func(*desk) error
@@ -164,7 +164,7 @@ var nextTests = []struct {
 	{"read not found", "ErrNotFound", reading(lendingtest.Fault{Status: 404}), retry},
 	{"read of nothing", "ErrNoContent", reading(lendingtest.Fault{Status: 204}), retry},
 	{"read forbidden", "ErrForbidden", reading(lendingtest.Fault{Status: 403}), stop},
-	{"read refused", "", reading(lendingtest.Fault{Status: 400}), retry}, // which may mean that there is none
+	{"read refused", "", reading(lendingtest.Fault{Status: 400}), retry}, // which may mean that there is no record
 	{"read conflicts", "", reading(lendingtest.Fault{Status: 409}), stop},
 	{"read overloaded", "", reading(lendingtest.Fault{Status: 503, RetryAfter: 2 * time.Hour}), after(2 * time.Hour)},
 	{"read cut", "", reading(lendingtest.Fault{CutBody: 1}), retry},
@@ -235,7 +235,7 @@ var nextTests = []struct {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		bubble.Elapse(time.Minute)
 		return d.create("k")
-	}, after(4 * time.Minute)},
+	}, after(time.Minute)},
 	{"in doubt, nobody says for how long", "", func(d *desk) error {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		d.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
@@ -351,8 +351,7 @@ func TestNextOfEveryError(t *testing.T) {
 	}
 }
 
-// TestReadIsNeverDone holds that neither an error in the cause of a read nor one that a caller
-// made has a read happen.
+// A read is not done, even if an error in its cause or a caller's error says so.
 func TestReadIsNeverDone(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		d := newDesk(t, service)

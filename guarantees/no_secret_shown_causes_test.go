@@ -22,7 +22,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// The kinds of errors that fmt prints from any field, whatever holds them: a string, a struct, a slice.
+// The kinds of errors that fmt prints from any field of any struct: a string, a struct, a slice.
 type (
 	textError   string
 	structError struct{ Said string }
@@ -40,9 +40,9 @@ var valueErrors = []error{
 	fmt.Errorf("%w: %s", io.EOF, planted),
 }
 
-// TestNoCauseIsShown makes each function of a caller fail with a confidential error of a value type,
-// which fmt would print. The test prints the client's errors, and copies of their structs, under
-// every verb.
+// TestNoCauseIsShown makes each function of a caller fail with a confidential error of a value
+// type, which fmt would print. The test prints the client's errors, and copies of their structs,
+// under every verb.
 func TestNoCauseIsShown(t *testing.T) {
 	t.Parallel()
 	for _, source := range []struct {
@@ -124,7 +124,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// failingType fails to decode with the error in unmarshalling.
+// failingType fails to decode.
 type failingType struct{}
 
 var unmarshalling error
@@ -133,7 +133,7 @@ func (*failingType) UnmarshalJSON([]byte) error { return unmarshalling }
 
 var _ json.Unmarshaler = (*failingType)(nil)
 
-// brokenStore cannot give out a lease.
+// brokenStore grants no lease.
 type brokenStore struct {
 	lending.TokenStore
 	cause error
@@ -143,7 +143,7 @@ func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, err
 	return 0, b.cause
 }
 
-// What a transport or a source of tokens says can quote anything: no error in the chain shows it.
+// The error of a transport or of a source of tokens can quote anything. No error in the chain shows the quote.
 func TestErrorsOfOthersAreHidden(t *testing.T) {
 	quoting := &url.Error{
 		Op: "Post", URL: "https://hush.example",

@@ -38,7 +38,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// planted is in every answer of the service, where it can speak freely.
+// planted is in every response of the service.
 const planted = "CANARY-123-45-6789"
 
 // canaryFaults are responses that repeat the values of the request in place of %s.
@@ -118,8 +118,8 @@ func unescaped(s string) string {
 	return s
 }
 
-// values returns the values in the request of a call: path arguments, query values, the strings
-// and numbers of the body, and the token.
+// values returns the values in the request of a call: path arguments, query values, the strings and
+// numbers of the body, and the token.
 func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any,
 	error),
 ) []string {
@@ -164,13 +164,13 @@ func leaves(v any) []string {
 	return nil
 }
 
-// form is one way in which a value can appear in a text.
+// form is a way to write a value.
 type form struct {
 	text    string
 	bounded *regexp.Regexp // where text is hexadecimal: not in the middle of an address
 }
 
-// forms returns the ways in which a value can appear in a text.
+// forms returns the ways to write a value.
 func forms(value string) []form {
 	if known, ok := knownForms.Load(value); ok {
 		return known.([]form)
@@ -199,7 +199,7 @@ func forms(value string) []form {
 
 var knownForms sync.Map
 
-// in returns where f stands in text, -1 if it does not.
+// in returns the place of f in text, or -1.
 func (f form) in(text string) int {
 	at := strings.Index(text, f.text)
 	if at >= 0 && f.bounded != nil {
@@ -211,7 +211,7 @@ func (f form) in(text string) int {
 	return at
 }
 
-// holder has everything where fmt reads past the methods of its fields.
+// holder has fields of every kind whose methods fmt does not call.
 type holder struct {
 	err    error
 	list   []error
@@ -221,7 +221,7 @@ type holder struct {
 	Public any
 }
 
-// show prints vs in every way there is.
+// show prints vs in every way.
 func show(b *bytes.Buffer, vs ...any) {
 	for _, v := range vs {
 		h := holder{any: v, public: []any{v}, Public: v, byName: map[string]any{"v": v, "l": []any{v}}}
@@ -230,13 +230,13 @@ func show(b *bytes.Buffer, vs ...any) {
 			fmt.Fprintln(b, fmt.Errorf("wrapped: %w", err), errors.Join(err, err))
 		}
 		showReachable(b, v)
-		showAs(b, h) // has no methods: what is around it changes nothing
+		showAs(b, h) // without methods of its own
 		showAs(b, &h)
 	}
 }
 
-// showReachable does so where fmt, slog and json find the methods of vs: a public field
-// that lies in an unexported one is read past them.
+// showReachable prints vs where fmt, slog and json call their methods. They skip the methods of a
+// public field inside an unexported field.
 func showReachable(b *bytes.Buffer, vs ...any) {
 	for _, v := range vs {
 		for _, shown := range []any{v, []any{v}, map[string]any{"v": v}, struct{ V any }{v}} {
@@ -257,7 +257,7 @@ func showAs(b *bytes.Buffer, v any) {
 	fmt.Fprintln(b, string(text), err)
 }
 
-// chain returns err and what it wraps, at every level.
+// chain returns err and the errors that it wraps, at every level.
 func chain(err error) []any {
 	if err == nil {
 		return nil
@@ -283,7 +283,7 @@ func chain(err error) []any {
 	return found
 }
 
-// targets look into an error by interfaces, and by the types of errors that quote.
+// targets are interfaces, and types of errors that quote, for errors.As.
 var targets = []func(error) (any, bool){
 	as[error], as[net.Error], as[interface{ Unwrap() error }], as[interface{ Unwrap() []error }],
 	as[interface{ Timeout() bool }], as[interface{ Temporary() bool }], as[interface{ Is(error) bool }],
@@ -291,8 +291,8 @@ var targets = []func(error) (any, bool){
 	as[*url.Error], as[url.EscapeError], as[url.InvalidHostError],
 	as[*net.OpError], as[*net.DNSError], as[*net.AddrError], as[*net.ParseError], as[*net.DNSConfigError],
 	as[net.UnknownNetworkError], as[net.InvalidAddrError],
-	//lint:ignore SA1019 it quotes
-	as[*http.ProtocolError], as[*http.MaxBytesError], //nolint:staticcheck // deprecated, and it quotes
+	//lint:ignore SA1019 this type quotes
+	as[*http.ProtocolError], as[*http.MaxBytesError], //nolint:staticcheck // deprecated, and quotes
 	as[*textproto.Error], as[textproto.ProtocolError],
 	as[tls.RecordHeaderError], as[*tls.CertificateVerificationError], as[tls.AlertError], as[*tls.ECHRejectionError],
 	as[*fs.PathError], as[streamError],
@@ -309,7 +309,8 @@ func as[T any](err error) (any, bool) {
 	return target, true
 }
 
-// streamError is what golang.org/x/net/http2 calls StreamError: net/http fills any struct like it.
+// streamError is like StreamError of golang.org/x/net/http2: net/http fills any struct of that
+// form.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -337,7 +338,7 @@ func leaks(text string, values []string) []string {
 }
 
 // TestNoValueIsShown makes every call at services that repeat the values of the request, and
-// searches for the values in everything that a program can print afterwards.
+// searches for the values in all output of a program afterwards.
 func TestNoValueIsShown(t *testing.T) {
 	t.Parallel()
 	standard := &lockedBuffer{}
@@ -377,13 +378,13 @@ func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, er
 	for name, call := range all {
 		trials = append(trials, canary{fault, name, base, transport, call})
 	}
-	if race.Enabled { // which makes printing ten times as slow and finds nothing in it
+	if race.Enabled { // printing is ten times as slow, and has no races
 		trials = trials[:len(trials)/12]
 	}
 	return trials
 }
 
-// runCanaries returns how many of the calls failed.
+// runCanaries returns the number of failed calls.
 func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 	t.Helper()
 	var begins sync.Map
@@ -418,7 +419,8 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 	return int(failures.Load())
 }
 
-// run makes one call with everything that observes it writing to shown, and its beginning unless begins has its name.
+// run makes a call while every observer writes to shown. Unless begins has the call's name, run also
+// prints the beginning of the call.
 func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 	t.Helper()
 	inner, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -432,11 +434,11 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 			show(shown, a)
 			show(shown, chain(a.Err)...)
 			if a.Number > 1 {
-				cancel() // instead of further attempts that look the same
+				cancel() // further attempts look the same
 			}
 		}),
 		lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
-			if _, again := begins.LoadOrStore(c.name, true); !again { // it is the same before every answer
+			if _, again := begins.LoadOrStore(c.name, true); !again { // the same before every response
 				show(shown, begun)
 			}
 			return ctx, func(ended lending.Call) { show(shown, ended); told = ended.Err }
@@ -457,7 +459,7 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 	return err
 }
 
-// overdue is a context that tells its end as that of a deadline.
+// overdue is a context that ends like a deadline.
 type overdue struct{ context.Context }
 
 func (o overdue) Err() error {
@@ -478,16 +480,15 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// talkative is an error of a caller's transport that says all it knows.
+// talkative is an error of a caller's transport with everything in its text.
 type talkative struct{ r *http.Request }
 
 func (e *talkative) Error() string   { return e.r.URL.String() + fmt.Sprint(e.r.Header) }
 func (e *talkative) Timeout() bool   { return true }
 func (e *talkative) Temporary() bool { return true }
 
-// TestNoValueIsShownByAForeignTransport does the same with transports whose errors
-// quote the request.
-func TestNoValueIsShownByAForeignTransport(t *testing.T) {
+// The errors of these transports quote the request.
+func TestNoErrorOfAForeignTransportIsShown(t *testing.T) {
 	t.Parallel()
 	transports := map[string]wire.RoundTripper{
 		"net.Error": func(r *http.Request) (*http.Response, error) { return nil, &talkative{r} },
@@ -513,7 +514,7 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 				&net.DNSError{Err: said, Name: "lending.example", Server: said, UnwrapErr: &talkative{r}},
 				&net.AddrError{Err: said, Addr: said}, &net.ParseError{Type: said, Text: said},
 				&net.DNSConfigError{Err: &talkative{r}},
-				//nolint:staticcheck // deprecated, and it quotes
+				//nolint:staticcheck // deprecated, and quotes
 				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said},
 				&textproto.Error{Code: 1, Msg: said}, textproto.ProtocolError(said), tls.RecordHeaderError{Msg: said},
 				&fs.PathError{Op: "open", Path: said, Err: &talkative{r}}, streamError{Cause: &talkative{r}},
@@ -532,7 +533,7 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 	assert.Equal(t, len(trials), runCanaries(t, trials, sent))
 }
 
-// TestSecretsAreNotShown prints everything that holds a secret.
+// TestSecretsAreNotShown prints every type with a secret.
 func TestSecretsAreNotShown(t *testing.T) {
 	const secret = "c4n4ry-5ecret"
 	hidden := lending.NewSecret(secret)
@@ -578,9 +579,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	assert.Empty(t, leaks(shown.String(), []string{secret}))
 }
 
-// TestBadTokensAreRefused holds that a token cannot break out of its header, and that
-// the error does not show it.
-func TestBadTokensAreRefused(t *testing.T) {
+// A token cannot break out of its header, and the error does not show it.
+func TestTokenWithControlBytesIsRefused(t *testing.T) {
 	for _, token := range []string{
 		"", " ", "c4n4ry\r\nX-Evil: 1", "c4n4ry\n", "c4n4ry\x00", "c4n4ry tail",
 		"c4n4ry\x7f", "cánáry", "c4n4ry\t",

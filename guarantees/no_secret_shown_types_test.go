@@ -22,10 +22,10 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// TestWhatIsAliveCanBePrinted prints and compares clients, sessions and logs in every way while
+// TestClientInUseCanBePrinted prints and compares clients, sessions and logs in every way while
 // calls use them. Without a lock the race detector reports a data race, or "concurrent map
 // iteration and map write" ends the process.
-func TestWhatIsAliveCanBePrinted(t *testing.T) {
+func TestClientInUseCanBePrinted(t *testing.T) {
 	service := lendingtest.New()
 	store, inbox := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox()
 	client := wire.NewClient(t, "https://lending.example",
@@ -54,10 +54,9 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 }
 
-// TestWhatADataStructShows holds what the doc comments of Response and ProblemDetails
-// say: they hide what they hold wherever fmt can call their methods, and cannot in an
-// unexported field, where a pointer to them does under the verbs that fit it.
-func TestWhatADataStructShows(t *testing.T) {
+// Response and ProblemDetails hide their content if fmt can call their methods. In an unexported
+// field only a pointer is hidden, as their doc comments say.
+func TestResponseIsHiddenWhereFmtCallsItsMethods(t *testing.T) {
 	response := &lending.Response{StatusCode: 200, Body: []byte("hush")}
 	problem := problemIn(t, []byte(`{"detail":"hush"}`))
 	for _, v := range []any{

@@ -25,8 +25,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestObserversSeeEachAttempt holds what an attempt tells, and that a logger writes one
-// record of each, with the context of the call.
+// Each attempt has all its fields, and a logger writes a record with the context of the call.
 func TestObserversSeeEachAttempt(t *testing.T) {
 	type key struct{}
 	var seen []lending.Attempt
@@ -104,7 +103,7 @@ func (f recorder) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// callLog observes calls and keeps what it is told.
+// callLog observes calls and keeps their ends.
 type callLog struct{ begun, ended []lending.Call }
 
 func (o *callLog) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
@@ -112,8 +111,7 @@ func (o *callLog) begin(ctx context.Context, c lending.Call) (context.Context, f
 	return ctx, func(c lending.Call) { o.ended = append(o.ended, c) }
 }
 
-// TestCallObserversSeeEachCall holds what an observer of calls is told of each end that
-// a call can have.
+// TestCallObserversSeeEachCall has a call with each possible end.
 func TestCallObserversSeeEachCall(t *testing.T) {
 	t.Parallel()
 	const status, process = "/api/Application/application-status/{applicationId}",
@@ -213,8 +211,8 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 	}
 }
 
-// TestCallObserversNest has two observers: the context of the first is that of the
-// second, and of the attempts between; they end the other way round.
+// The context of the first observer is the parent of the context of the second, and of the
+// attempts. The observers end in reverse order.
 func TestCallObserversNest(t *testing.T) {
 	type key string
 	var told []string
@@ -242,8 +240,8 @@ func TestCallObserversNest(t *testing.T) {
 	}, told)
 }
 
-// TestCallObserversSeeAPanic holds that a call which a function of the caller's ends is
-// not told as a success, and that all observers are told.
+// A call that ends with a panic of a caller's function is no success, and all observers see its
+// end.
 func TestCallObserversSeeAPanic(t *testing.T) {
 	torn := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
@@ -286,8 +284,8 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
 }
 
-// TestObserversSeeIdempotency holds what observers see of a mutation with a key: that it was
-// sent, rebuilt, replayed or refused, and which reads are checks.
+// Observers see whether a mutation with a key was sent, rebuilt, replayed or refused, and which
+// reads are checks.
 func TestObserversSeeIdempotency(t *testing.T) {
 	const route = "POST /api/Application/create-customer"
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +337,7 @@ func TestObserversSeeIdempotency(t *testing.T) {
 
 		service.Fail(route, lendingtest.Fault{ResetAfter: true})
 		assert.Equal(t, slices.Concat(
-			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no check, though one waits for it
+			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no check, although a check needs the sign-in
 			exchanged("validate-two-factor", "", lending.OutcomeDone, slog.LevelDebug),
 			absent,
 			exchanged("create-customer", idempotency.ActionSent, lending.OutcomeUnknown, slog.LevelWarn),

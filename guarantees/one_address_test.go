@@ -153,8 +153,7 @@ func TestCaptureResponse(t *testing.T) {
 	assert.JSONEq(t, `{"detail":"no"}`, string(captured.Body))
 }
 
-// A call that fails on the way captures what there was of an answer, and nothing of the
-// call before.
+// A failed call captures its partial response, and nothing of the call before.
 func TestCaptureResponseOfAFailure(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -270,9 +269,9 @@ func TestClientPrintsItsAddressOnly(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestForeignClientKeepsItsHabits holds that a caller's http.Client neither follows
-// redirects nor keeps cookies for us, and is itself left as it was.
-func TestForeignClientKeepsItsHabits(t *testing.T) {
+// For the client, a caller's http.Client neither follows redirects nor keeps cookies, and is not
+// changed.
+func TestCallersHTTPClientIsNotChanged(t *testing.T) {
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	hc := &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error {

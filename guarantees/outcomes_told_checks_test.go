@@ -10,9 +10,9 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 )
 
-// TestEveryMutationNamesItsReads holds that the error of each mutation names the reads that
-// tell whether it happened, or that the comment of its method says that no read does.
-// TestErrorsOfEveryRoute compares those it names with their comments.
+// The error of each mutation names the reads that tell whether it happened, or the comment of its
+// method says that no read does. [TestEveryErrorNamesRouteAndChecks] compares the names with the
+// comments.
 func TestEveryMutationNamesItsReads(t *testing.T) {
 	docs := methodDocs(t)
 	for name, r := range catalog.Routes(t) {

@@ -19,7 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// notThere are answers, and whether they say of a read that there is nothing.
+// notThere are responses, and whether they say that a record does not exist.
 var notThere = []struct {
 	status   int
 	media    string
@@ -52,9 +52,8 @@ var notThere = []struct {
 	{200, "application/json", `"half`, false},
 }
 
-// TestIsNotFound holds for each read which answers say that there is nothing, and that an error
-// of a mutation never does.
-func TestIsNotFound(t *testing.T) {
+// No error of a mutation is an absence.
+func TestIsNotFoundOfEveryRead(t *testing.T) {
 	t.Parallel()
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
@@ -91,8 +90,7 @@ func TestIsNotFound(t *testing.T) {
 	}
 }
 
-// TestIsNotFoundOfOtherErrors holds what becomes of an absence that is wrapped, joined or
-// stands for something else.
+// TestIsNotFoundOfOtherErrors wraps and joins the error of an absence.
 func TestIsNotFoundOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	missing := wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)
@@ -109,7 +107,7 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 		{"of somebody else", errors.New("not found"), false},
 		{"itself", notFound, true},
 		{"wrapped", fmt.Errorf("loan: %w", notFound), true},
-		{"without its %w", fmt.Errorf("loan: %v", notFound), false}, //nolint:errorlint // what it is about
+		{"without its %w", fmt.Errorf("loan: %v", notFound), false}, //nolint:errorlint // the subject of this case
 		{"beside a command", errors.Join(lost, notFound), false},
 		{"before a command", errors.Join(notFound, lost), false},
 		{"the sentinel by itself", lending.ErrNoContent, false},
@@ -144,7 +142,7 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 		})
 	}
 
-	// What a sign-in was answered says nothing of the read behind it.
+	// The response of a sign-in says nothing about the read.
 	for _, status := range []int{http.StatusNotFound, http.StatusNoContent, http.StatusBadRequest} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			client := wire.NewClient(t, wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +161,7 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 	}
 }
 
-// TestOutcomeOfJoinedErrors holds that the outcome of a read hides none of a mutation.
+// The outcome of a read hides no outcome of a mutation.
 func TestOutcomeOfJoinedErrors(t *testing.T) {
 	t.Parallel()
 	of := func(effect lending.Effect, outcome lending.Outcome) error {
@@ -186,7 +184,6 @@ func TestOutcomeOfJoinedErrors(t *testing.T) {
 	}
 }
 
-// TestFailedReadIsNeverDone holds it for each read and answers of every kind.
 func TestFailedReadIsNeverDone(t *testing.T) {
 	t.Parallel()
 	var handle http.HandlerFunc
@@ -206,8 +203,8 @@ func TestFailedReadIsNeverDone(t *testing.T) {
 	}
 }
 
-// TestIsNotFoundAtTheEmbeddedService holds that each read of a missing record returns an
-// empty list or an error of IsNotFound, and that IsNotFound reports no other rejection.
+// Each read of a missing record returns an empty list or an error of IsNotFound, and IsNotFound
+// reports no other rejection.
 func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {
 	t.Parallel()
 	service := lendingtest.NewServer()

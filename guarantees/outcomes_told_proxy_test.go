@@ -22,7 +22,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// answers is a proxy that answers each CONNECT with text.
+// answers is a proxy that responds to each CONNECT with text.
 func answers(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
@@ -43,9 +43,9 @@ func refusesSOCKS(conn net.Conn) {
 	_, _ = conn.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0}) // connection refused
 }
 
-// TestProxyThatDoesNotConnect holds that the error names what could not be reached, without
-// what the proxy says or the credentials for it, and that nothing was sent, where that is sure.
-func TestProxyThatDoesNotConnect(t *testing.T) {
+// The error names the unreachable address without the proxy's text and credentials, and says "not
+// sent" if that is certain.
+func TestProxyFailureIsNamedAndNotSent(t *testing.T) {
 	if os.Getenv("LENDING_TEST_PROXY") != "" { // the child, see below
 		var shown bytes.Buffer
 		callThroughProxy(t, &shown, nil)
@@ -63,7 +63,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 		name    string
 		proxy   string // its scheme and address
 		want    string
-		foreign string // what an error over a caller's http.Client says, if it is another and the outcome unknown
+		foreign string // the error's text with a caller's http.Client, if the outcome is unknown there
 	}{
 		{"dead", "http://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		{"dead, TLS", "https://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
@@ -107,7 +107,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 			assert.NotContains(t, foreign.String(), "c4n4ry")
 
 			// The package's own transport takes its proxy from the environment, once in a process.
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxyThatDoesNotConnect$", "-test.v")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxyFailureIsNamedAndNotSent$", "-test.v")
 			child.Env = append(os.Environ(), "LENDING_TEST_PROXY=1", "HTTPS_PROXY="+address.String(), "NO_PROXY=")
 			said, err := child.CombinedOutput()
 			require.NoError(t, err, "%s", said)
@@ -117,7 +117,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 	}
 }
 
-// answersAnything is a proxy that speaks no TLS.
+// answersAnything is a proxy without TLS.
 func answersAnything(conn net.Conn) {
 	_, _ = conn.Read(make([]byte, 1<<10))
 	_, _ = io.WriteString(conn, "HTTP/1.1 400 c4n4ry\r\n\r\n")

@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// A call that is refused before it is sent captures nothing, and leaves nothing of the call before.
+// A call that is refused before the request captures nothing, and clears the response of the call before.
 func TestCaptureResponseOfARefusal(t *testing.T) {
 	captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
 	ctx := lending.CaptureResponse(t.Context(), &captured)
@@ -25,8 +25,8 @@ func TestCaptureResponseOfARefusal(t *testing.T) {
 	assert.Equal(t, lending.Response{}, captured)
 }
 
-// The end of the caller's context is told as such, and not as a timeout of the network.
-func TestEndOfTheContextIsTold(t *testing.T) {
+// The end of the caller's context is not reported as a timeout of the network.
+func TestEndOfTheContextIsNoTimeout(t *testing.T) {
 	ended := make(chan struct{})
 	defer close(ended)
 	client := wire.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -42,8 +42,8 @@ func TestEndOfTheContextIsTold(t *testing.T) {
 	assert.ErrorContains(t, err, ": deadline exceeded: outcome unknown")
 }
 
-// A status other than success speaks for itself, also if its body breaks off: there is nothing to repeat.
-func TestStatusWhoseBodyBrokeOff(t *testing.T) {
+// A status other than a success decides alone, even if the body is cut: the client does not repeat the read.
+func TestCutBodyDoesNotChangeTheOutcomeOfAStatus(t *testing.T) {
 	var arrivals atomic.Int32
 	client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		arrivals.Add(1)

@@ -19,11 +19,11 @@ import (
 
 const (
 	someID = `"11111111-2222-4333-8444-555555555555"`
-	// whole has every part that is published of any record.
+	// whole has every published member of every record.
 	whole = `"id":` + someID + `,"applicationId":` + someID + `,"token":"t","data":[],"totalCount":0`
 )
 
-// kindOf names what the route's success looks like.
+// kindOf names the kind of the route's success.
 func kindOf(r catalog.Route) string {
 	switch {
 	case catalog.IsUpload(r):
@@ -46,8 +46,8 @@ func kindOf(r catalog.Route) string {
 	return "record"
 }
 
-// verdicts is what an answer with 200 means for a kind of route: a success (""), one
-// whose result is lost ("done"), or none for certain ("unknown").
+// verdicts is the meaning of a 200 for each kind of route: a success (""), a success with a lost
+// result ("done"), or neither for certain ("unknown").
 type verdicts map[string]string
 
 func except(otherwise string, exceptions verdicts) verdicts {
@@ -63,7 +63,7 @@ func except(otherwise string, exceptions verdicts) verdicts {
 	return all
 }
 
-// successes are answers with 200, and what each means.
+// successes are bodies of a 200 and their meaning.
 func successes() map[string]verdicts {
 	failure := except("unknown", verdicts{"FullApplicationUser": ""}) // which fails by having no token
 	object := except("done", verdicts{
@@ -145,7 +145,7 @@ func successes() map[string]verdicts {
 		`[{}]`:                              list(nil),
 		`[{` + whole + `}]`:                 list(verdicts{"[]id": ""}),
 		`[{` + whole + `},{` + whole + `}]`: list(verdicts{"[]id": "", "batch": ""}),
-		`[{` + whole + `},{"id":null},{}]`:  list(verdicts{"batch": ""}), // of customers it is not: see below
+		`[{` + whole + `},{"id":null},{}]`:  list(verdicts{"batch": ""}), // no success for customers: see below
 		`[{` + whole + `},{"error":"no",` + whole + `}]`: list(verdicts{"[]id": ""}),
 		``:         with(nothing, verdicts{"string": ""}),
 		`null`:     nothing,
@@ -160,8 +160,7 @@ func with(base verdicts, more verdicts) verdicts {
 	return all
 }
 
-// TestSuccessOfEveryRoute holds for each route which bodies of a 200 are a success, and the
-// outcome after any other body.
+// TestSuccessOfEveryRoute sends each body to each route as a 200, and compares the outcome.
 func TestSuccessOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	var body string
@@ -214,8 +213,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 	}
 }
 
-// TestFailureThatIsReported holds what the error of a success says that is a failure.
-func TestFailureThatIsReported(t *testing.T) {
+func TestFailureInA200IsReported(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		body string
@@ -265,9 +263,8 @@ func TestFailureThatIsReported(t *testing.T) {
 	assert.ErrorContains(t, err, "applicationId: want a UUID, got nothing")
 }
 
-// TestConfirmationKeepsItsAnswer holds that a bare UUID is one too, and that words of the
-// withdrawal's record are no failure of the call.
-func TestConfirmationKeepsItsAnswer(t *testing.T) {
+// A bare UUID confirms a withdrawal, and no word of the withdrawal's record contradicts it.
+func TestConfirmationNeedsAUUIDAndNoWords(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		someID, `{"data":` + someID + `}`,
@@ -283,7 +280,7 @@ func TestConfirmationKeepsItsAnswer(t *testing.T) {
 	}
 }
 
-// TestRefusedWithdrawalIsInDoubt holds that a UUID somewhere in an answer proves no withdrawal.
+// A UUID anywhere else in a response proves no withdrawal.
 func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	t.Parallel()
 	const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"` // is sent
@@ -309,9 +306,8 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	}
 }
 
-// TestDoLeavesTheAnswerToItsCaller holds that the client accepts every body of a route that it
-// does not know, except HTML.
-func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
+// The client does not know the responses of the route.
+func TestDoAcceptsEveryBodyExceptHTML(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		body string
@@ -334,8 +330,8 @@ func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 	}
 }
 
-// TestReadOfAnotherRecordFails holds that a read refuses the record of another loan. Its
-// connection may hold a late response to another call.
+// A read refuses the record of another loan: its connection may hold a late response to another
+// call.
 func TestReadOfAnotherRecordFails(t *testing.T) {
 	t.Parallel()
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `{`+whole+`}`))

@@ -123,10 +123,9 @@ func TestErrorText(t *testing.T) {
 	assert.Equal(t, "hush", failed.Problem.Detail)
 }
 
-// TestWhatLiesBehindAnError holds that a caller can still ask what failed: by value, by
-// net.Error, by the errors of certificates, by his own types, and where no connection
-// could be made.
-func TestWhatLiesBehindAnError(t *testing.T) {
+// TestErrorsIsAndAsFindTheCause finds the cause by value, as a net.Error, as an error of
+// certificates, as a type of the caller, and as the reason why no connection was made.
+func TestErrorsIsAndAsFindTheCause(t *testing.T) {
 	mine := &myError{"mine"}
 	host := x509.HostnameError{Certificate: &x509.Certificate{}, Host: "lending.example"}
 	dialed := &net.OpError{
@@ -190,8 +189,8 @@ func TestStatusSentinels(t *testing.T) {
 	}
 }
 
-// A success that says nothing, or something else than was asked for.
-func TestAnswersThatDoNotFit(t *testing.T) {
+// The body of a success is empty, or not the requested record.
+func TestResponseOfAnotherShapeIsAnError(t *testing.T) {
 	const html = "text/html; charset=utf-8"
 	for _, test := range []struct {
 		name        string
@@ -238,8 +237,8 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestOnlyNamesAreQuoted holds which values of a problem record stand in the text of an
-// error: what looks like a code or a name, and is not too long to be one.
+// The text of an error quotes a value of a problem record only if the value looks like a code or a
+// name and is short.
 func TestOnlyNamesAreQuoted(t *testing.T) {
 	long := strings.Repeat("x", 128)
 	for _, test := range []struct {
@@ -279,7 +278,7 @@ func TestOutcomeOf(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(outcome), func(t *testing.T) {
 			err := &lending.Error{Effect: lending.Mutation, Outcome: outcome}
-			lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // what it is about
+			lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // the subject of this case
 			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(lost),
 				"an error that lost its %%w may have happened")
 			assert.NotErrorIs(t, lost, lending.ErrMayHaveHappened, "which errors.Is cannot know")
@@ -294,9 +293,8 @@ func TestOutcomeOf(t *testing.T) {
 	assert.Equal(t, "unknown, not sent, rejected, done", words)
 }
 
-// TestOutcomeWithTwoWaysOut holds that what fails where the trace sees it can have been
-// sent where it does not.
-func TestOutcomeWithTwoWaysOut(t *testing.T) {
+// The trace sees one of two transports fail. The other may have sent the request.
+func TestOutcomeBesideASecondTransportIsUnknown(t *testing.T) {
 	var delivered atomic.Int32
 	traced := &http.Transport{}
 	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
@@ -311,8 +309,7 @@ func TestOutcomeWithTwoWaysOut(t *testing.T) {
 	assert.EqualValues(t, 1, delivered.Load())
 }
 
-// TestOutcomeOfAStalledHandshake holds that the package's own transport is trusted when
-// it says that it never had a connection, and a caller's is not.
+// The client trusts its own transport that there was no connection, and no other transport.
 func TestOutcomeOfAStalledHandshake(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
 	require.NoError(t, err)
@@ -333,9 +330,8 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 	}
 }
 
-// TestOutcomeOfReads holds that a read which was tried is never called not sent, where
-// net/http has repeated it by itself: the last error is of a dial that was refused.
-func TestOutcomeOfReads(t *testing.T) {
+// The last error is a refused connection, but net/http has sent the read before.
+func TestReadRepeatedByNetHTTPIsNotNotSent(t *testing.T) {
 	t.Parallel() // five attempts
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -375,9 +371,8 @@ func TestOutcomeOfReads(t *testing.T) {
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 }
 
-// TestOutcomeWithoutTrace holds that a transport which does not say what it does proves
-// nothing, unless it could not dial.
-func TestOutcomeWithoutTrace(t *testing.T) {
+// Only a failed dial proves that nothing was sent.
+func TestTransportWithoutTraceProvesNothing(t *testing.T) {
 	registered := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 	registered.RegisterProtocol("https",
 		wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF }))
@@ -409,8 +404,8 @@ func TestOutcomeWithoutTrace(t *testing.T) {
 	}
 }
 
-// TestSignInDoesNotSpeakForTheCall holds that the error of a sign-in, inside that of a
-// call that was never sent, does not show as the call's own, but for the time to wait.
+// A call without a token was never sent. Of the error of the sign-in, the call's own error shows
+// only the time to wait.
 func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -446,8 +441,7 @@ func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 	}
 }
 
-// TestPausedSignInSaysHowLong holds that a call whose sign-in is not tried again yet
-// tells when it will be.
+// TestPausedSignInSaysHowLong fails during the pause after a rejected sign-in.
 func TestPausedSignInSaysHowLong(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: 429, RetryAfter: time.Minute, Times: -1})
@@ -465,8 +459,7 @@ func TestPausedSignInSaysHowLong(t *testing.T) {
 	})
 }
 
-// TestAnonymousRefusalCostsNoToken holds that a 401 of a route that takes no token does not
-// make the source renew one.
+// A 401 of a route without a token does not make the source renew its token.
 func TestAnonymousRefusalCostsNoToken(t *testing.T) {
 	source := &wire.Renewing{}
 	client := wire.NewClient(t, wire.Listen(t, wire.Answer(401, "{}")), lending.WithTokenSource(source))
@@ -481,7 +474,7 @@ type failing struct{ err error }
 
 func (f failing) Token(context.Context) (lending.Token, error) { return lending.Token{}, f.err }
 
-// problemIn returns the problem record of an error that the service answered with body.
+// problemIn returns the problem record of a 400 with this body.
 func problemIn(t *testing.T, body []byte) *lending.ProblemDetails {
 	t.Helper()
 	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),

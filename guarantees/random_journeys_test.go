@@ -150,7 +150,7 @@ func (j *journey) connect() (stop func()) {
 	return func() { j.client.Close(); closeService() }
 }
 
-// turn lets an actor make one call.
+// turn lets an actor make a call.
 func (j *journey) turn(a *actor) error {
 	switch a.random.IntN(30) {
 	case 0:

@@ -23,8 +23,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// inOrder returns a client whose attempts are answered by the functions in turn, the
-// last one again and again, and what counts the attempts.
+// inOrder returns a client whose attempts get the responses of the functions in turn, and then the
+// last response again, and the count of the attempts.
 func inOrder(t *testing.T, answers ...wire.RoundTripper) (*lending.Client, *int) {
 	t.Helper()
 	attempts := 0
@@ -37,7 +37,7 @@ func inOrder(t *testing.T, answers ...wire.RoundTripper) (*lending.Client, *int)
 	return client, &attempts
 }
 
-// stalls answers nothing until the caller gives up.
+// stalls does not respond before the caller gives up.
 func stalls(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -45,7 +45,7 @@ func stalls(r *http.Request) (*http.Response, error) {
 
 const busy = `{"status":503,"errorCode":"Busy","traceId":"trace-1"}`
 
-func TestReadComesBackWhenItIsTold(t *testing.T) {
+func TestReadWaitsAsRetryAfterSays(t *testing.T) {
 	inAnHour := func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }
 	for _, test := range []struct {
 		name     string
@@ -104,7 +104,7 @@ func TestReadComesBackWhenItIsTold(t *testing.T) {
 	}
 }
 
-func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
+func TestReadIsNotRepeatedPastTheDeadline(t *testing.T) {
 	for _, test := range []struct {
 		name, retryAfter string
 		left, says       time.Duration
@@ -141,9 +141,8 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 	}
 }
 
-// TestReadKeepsTheLastAnswer holds that the end of the context does not hide what the
-// service said before.
-func TestReadKeepsTheLastAnswer(t *testing.T) {
+// The end of the context does not hide the last response of the service.
+func TestLastResponseIsKeptAtTheDeadline(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		second wire.RoundTripper
@@ -199,8 +198,8 @@ func TestReadEndsAfterFiveAttempts(t *testing.T) {
 	}
 }
 
-// TestReadIsSentABoundedNumberOfTimes holds that net/http's own repeats are counted and
-// come to an end, where the peer goes on refusing and where connections are stale.
+// The repeats of net/http are counted and come to an end, even if the peer refuses every connection
+// or connections are stale.
 func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 	t.Parallel()
 	own := func(*http.Transport) lending.Option { return nil }
@@ -286,7 +285,7 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// TestStoppedSendIsNotCounted has net/http format the head that it cannot write any more.
+// In TestStoppedSendIsNotCounted net/http formats the head of a request and cannot write it.
 func TestStoppedSendIsNotCounted(t *testing.T) {
 	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		trace := httptrace.ContextClientTrace(r.Context())
@@ -319,9 +318,9 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	assert.ErrorContains(t, err, "TLS certificate not accepted")
 }
 
-// TestTimeoutOfTheClientIsNotTheCallers holds that the Timeout of the caller's
-// http.Client shows as a timeout, and that the caller's context is not blamed.
-func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
+// The Timeout of the caller's http.Client is a timeout of the network, not the end of the caller's
+// context.
+func TestTimeoutOfTheHTTPClientIsATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
 			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(stalls), Timeout: 3 * time.Second}))
@@ -338,8 +337,8 @@ func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfTheClientLeavesNoGoroutine holds that its timer ends with the call.
-func TestTimeoutOfTheClientLeavesNoGoroutine(t *testing.T) {
+// The timer ends with the call.
+func TestTimeoutOfTheHTTPClientLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine waits for ever
 		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
 			lending.WithHTTPClient(&http.Client{Transport: wire.Reply(200, `"Open"`), Timeout: 1000 * time.Hour}))

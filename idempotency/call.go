@@ -25,19 +25,14 @@ const (
 	ActionCheck    = "check"    // the log made a read of a check
 )
 
-const (
-	// recordLimit bounds the attempts to record an outcome in the store.
-	recordLimit = 10 * time.Second
-	// reserved is the time for which a mutation keeps its lock between the check and the send.
-	reserved = 10 * time.Second
-	// maxTurns is the number of times a call starts again after a conflict.
-	maxTurns = 8
-)
+// maxTurns is the number of times a call starts again after a conflict.
+const maxTurns = 8
 
 // keyedCall is a call of a mutation with a key.
 type keyedCall struct {
 	settings
 	keyOptions
+	attempt
 	call   *lending.MutationCall
 	route  string // see routeName
 	row    route
@@ -46,14 +41,15 @@ type keyedCall struct {
 	entry  store.Entry // the last loaded or saved entry
 	data   entryData   // the data of the entry, with the changes of this call
 	loaded time.Time   // the time of the last load or save
-	nonce  string      // identifies the send of this call
-	left   bool        // data.Left before the send
-	doubt  bool        // an earlier send may have succeeded
+}
 
-	wasOpen  bool // data.Open before the send
-	happened bool // the response to this call is a success
-
-	changed []byte // the fingerprint of a request that differs from the recorded request; else nil
+// attempt is the send of a call.
+type attempt struct {
+	nonce   string // identifies the send
+	prior   entryData
+	inDoubt bool            // an earlier send may have succeeded
+	changed []byte          // the fingerprint of a request that differs from the recorded request; else nil
+	outcome lending.Outcome // the outcome of the send
 }
 
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
@@ -118,6 +114,7 @@ func (k *keyedCall) load(ctx context.Context) error {
 		k.entry = store.Entry{Key: k.stored(k.key), State: store.Free}
 	default:
 		k.entry = *entry
+		k.undoUnsent()
 	}
 	return nil
 }
@@ -127,22 +124,22 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
-	if k.entry.State == store.Sent && k.nonce == k.data.Nonce { // an earlier turn of this call has saved the entry
+	if k.entry.State == store.Sent && k.nonce == k.data.Send.Nonce { // an earlier turn of this call has saved the entry
 		return nil, nil
 	}
-	k.doubt = false
+	k.inDoubt = false
 	idle := k.data.idle(&k.entry)
 	switch k.entry.State {
 	case store.Free:
 		return nil, k.prepare(ctx)
 	case store.Done, store.Forgotten:
 		if k.hasAnswer() {
-			if err := k.rely(ctx); err != nil {
+			if err := k.endCorrections(ctx); err != nil {
 				return nil, err
 			}
 			return k.replay(ctx, ActionReplayed)
 		}
-		k.data.Happened = true
+		k.data.Doubt.Happened = true
 	case store.Sent:
 		if idle < 0 {
 			return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: -idle})
@@ -154,118 +151,54 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 
 // isSame returns an error if another request, or a request of another account, has used the key.
 func (k *keyedCall) isSame(ctx context.Context) error {
-	if !k.data.Left { // no request has left yet
-		k.data = entryData{Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept()}
+	r := &k.data.Request
+	if !r.Frozen {
+		k.data = entryData{}
+		*r = request{
+			Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept(),
+		}
 	}
-	if k.data.Account != k.call.Account() {
+	if r.Account != k.call.Account() {
 		return k.refuse(Error{kind: ErrOtherAccount})
 	}
 	k.changed = nil
 	if k.entry.State == store.Done && k.isAccepted() { // the file of an upload may no longer exist
 		return nil
 	}
-	fingerprint, err := k.call.Fingerprint(ctx, []byte(k.data.Salt))
+	fingerprint, err := k.call.Fingerprint(ctx, []byte(r.Salt))
 	if err != nil {
 		return k.refuse(Error{kind: errFingerprint, cause: err})
 	}
-	if !k.data.Left {
-		k.data.Fingerprint, k.data.Who = fingerprint, k.target().who(k.data.Salt)
+	if !r.Frozen {
+		r.Fingerprint, r.Who = fingerprint, k.target().who(r.Salt)
 	}
-	switch isSame := hmac.Equal(fingerprint, k.data.Fingerprint); {
-	case k.data.Route == k.route && isSame:
+	switch isSame := hmac.Equal(fingerprint, r.Fingerprint); {
+	case r.Route == k.route && isSame:
 		return nil
 	case k.isAccepted():
 		k.changed = fingerprint
 		return nil
 	}
-	refused := k.refuse(Error{kind: ErrKeyReused, Why: k.fate()})
-	refused.CheckWith = k.data.CheckWith
+	refused := k.refuse(Error{kind: ErrKeyReused, Why: k.knownOutcome()})
+	refused.CheckWith = r.CheckWith
 	return refused
 }
 
 // isAccepted reports whether AcceptRecorded applies: the requests name the same records.
 func (k *keyedCall) isAccepted() bool {
-	return k.acceptsRecorded && k.data.Route == k.route && maps.Equal(k.data.IDs, k.target().ids) &&
-		bytes.Equal(k.data.Who, k.target().who(k.data.Salt))
+	r := &k.data.Request
+	return k.acceptsRecorded && r.Route == k.route && maps.Equal(r.IDs, k.target().ids) && bytes.Equal(r.Who, k.target().who(r.Salt))
 }
 
-// fate tells whether the first request of the key happened.
-func (k *keyedCall) fate() string {
+// knownOutcome tells whether the first request of the key happened.
+func (k *keyedCall) knownOutcome() string {
 	switch {
 	case k.entry.State == store.Free:
 		return "the first request did not happen"
-	case isInDoubt(k.entry.State) && !k.data.Happened:
+	case isInDoubt(k.entry.State) && !k.data.Doubt.Happened:
 		return "the first request may have happened"
 	}
 	return "the first request happened"
-}
-
-// prepare makes the check before the send, and records "sent".
-func (k *keyedCall) prepare(ctx context.Context) error {
-	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
-	if err := k.notSent(k.call.GetToken(ctx)); err != nil {
-		return err
-	}
-	if k.row.check != nil && k.data.Before == nil && k.check == nil {
-		if err := k.reserve(ctx); err != nil {
-			return err
-		}
-		if err := k.checkBefore(ctx); err != nil {
-			return err
-		}
-	}
-	if k.adds() {
-		k.data.Adds = k.row.leaves(k.call, k.data.Before)
-	}
-	deadline, _ := ctx.Deadline()
-	k.left = k.data.Left
-	k.nonce = rand.Text()
-	k.data.Left, k.data.Nonce, k.data.Lease = true, k.nonce, time.Until(deadline)
-	k.wasOpen, k.data.Open = k.data.Open, true
-	k.data.Sends++
-	k.data.Own = k.safeToRepeat || k.check != nil
-	if k.changed != nil {
-		k.data.Fingerprint = k.changed
-	}
-	err := k.save(ctx, store.Sent, k.lock)
-	held, isHeld := errors.AsType[*store.LockedError](err)
-	switch {
-	case err == nil, errors.Is(err, store.ErrConflict):
-		return err
-	case isHeld:
-		return k.release(ctx, held.Key)
-	}
-	failed := k.refuse(Error{kind: ErrStore, cause: err})
-	k.free(ctx, time.Second) // the failed save may have had its effect
-	return failed
-}
-
-// notSent returns the error of a call that ends before its send, nil for nil. An earlier send of
-// the key can be in doubt.
-func (k *keyedCall) notSent(err error) error {
-	if err == nil || k.entry.State == store.Free {
-		return err
-	}
-	return k.refuse(Error{kind: ErrInDoubt, cause: err})
-}
-
-// checkBefore makes the check before the send. It adds the records of the last mutation of the
-// lock, which late reads may not show.
-func (k *keyedCall) checkBefore(ctx context.Context) error {
-	var last []leftover
-	if k.adds() {
-		var err error
-		if _, last, err = k.recall(ctx, k.lock); err != nil {
-			return k.unsaved(err)
-		}
-	}
-	before, err := k.row.check(ctx, k.target())
-	if err != nil {
-		return k.refuse(Error{kind: errCheckBefore, cause: err})
-	}
-	before = before.since(together(last))
-	k.data.Before = &before
-	return nil
 }
 
 // unsaved returns the error of a call after a failed save. The error wraps [store.ErrConflict],
@@ -277,13 +210,9 @@ func (k *keyedCall) unsaved(err error) error {
 	return k.refuse(Error{kind: ErrStore, cause: err})
 }
 
-// header marks a recorded or rebuilt response in the [lending.Response] of
-// [lending.CaptureResponse].
-const header = "Lending-Idempotency"
-
-// rely records the end of the time for corrections of a person's verdict.
-func (k *keyedCall) rely(ctx context.Context) error {
-	if k.data.Verdict == nil {
+// endCorrections records the end of the time for corrections of a person's verdict.
+func (k *keyedCall) endCorrections(ctx context.Context) error {
+	if !k.data.Verdict.Correctable {
 		return nil
 	}
 	lock := ""
@@ -295,22 +224,27 @@ func (k *keyedCall) rely(ctx context.Context) error {
 
 // hasAnswer reports whether the entry has the response, or the method needs none.
 func (k *keyedCall) hasAnswer() bool {
-	return !k.call.NeedsAnswer() || k.data.Status != 0 && k.call.Accepts(k.answer())
+	return !k.call.NeedsAnswer() || k.data.Response.Status != 0 && k.call.Accepts(k.answer())
 }
 
 // answer returns the recorded response.
 func (k *keyedCall) answer() *lending.Response {
-	answer := &lending.Response{StatusCode: cmp.Or(k.data.Status, http.StatusOK), Header: http.Header{}, Body: k.data.Answer}
-	answer.Header.Set("Content-Type", k.data.Media)
+	r := &k.data.Response
+	answer := &lending.Response{StatusCode: cmp.Or(r.Status, http.StatusOK), Header: http.Header{}, Body: r.Body}
+	answer.Header.Set("Content-Type", r.Media)
 	return answer
 }
+
+// header marks a recorded or rebuilt response in the [lending.Response] of
+// [lending.CaptureResponse].
+const header = "Lending-Idempotency"
 
 // replay returns the recorded response, marked with action.
 func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Response, error) {
 	if !k.hasAnswer() {
 		return nil, k.refuse(Error{kind: ErrAnswerLost})
 	}
-	if k.data.Rebuilt {
+	if k.data.Response.Rebuilt {
 		action = ActionRebuilt
 	}
 	answer := k.answer()
@@ -324,16 +258,21 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 	unsaved, data := k.data, &k.data
 	from := k.entry
 	from.Age += time.Since(k.loaded)
-	data.wait(&from, state)
-	data.Verdict = nil
-	if state == store.Done || state == store.Forgotten {
-		data.drop()
+	data.addWait(&from, state)
+	data.Verdict.Correctable = false
+	switch state {
+	case store.Done, store.Forgotten:
+		data.endSend()
+	case store.NeedsReview: // the review of an earlier doubt is over
+		data.Verdict = decision{}
+	case store.Free, store.Sent, store.InDoubt:
 	}
 	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: data.bytes()}
 	if err := k.store.Save(ctx, next); err != nil {
 		k.data = unsaved
 		return err
 	}
+	k.unsent.Delete(next.Key)
 	next.Revision++
 	k.entry, k.loaded = next, time.Now()
 	return nil
@@ -346,7 +285,7 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
 	why.cause = redact.Hide(why.cause)
-	happened := k.data.Happened || k.entry.State == store.Done || k.entry.State == store.Forgotten
+	happened := k.data.Doubt.Happened || k.entry.State == store.Done || k.entry.State == store.Forgotten
 	if happened && (errors.Is(why.kind, ErrInDoubt) || errors.Is(why.kind, ErrNeedsReview)) {
 		why.kind = ErrAnswerLost
 	}

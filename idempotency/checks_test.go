@@ -82,9 +82,9 @@ var checkRows = map[string]struct {
 	"Webhooks.Simulate":      {person, nil},
 }
 
-// emptyReads answers the reads of checks as a service does that holds nothing.
+// emptyReads answers the reads of checks as a service does that holds nothing new.
 var emptyReads = map[string]string{
-	"Applications.ListByCustomer": `[]`,
+	"Applications.ListByCustomer": `[{"id":"00000001-0001-4000-8000-000000000009"}]`,
 	"Approval.Applicants":         `[]`,
 	"Loans.Withdrawals":           `{"data":[],"totalCount":0}`,
 	"Loans.TransactionsPaged":     `{"data":[],"totalCount":0}`,

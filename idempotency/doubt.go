@@ -10,157 +10,234 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// maxRefused is the largest number of rejected resends. A rejection of a resend does not tell
+// maxRejected is the largest number of rejected resends. A rejection of a resend does not tell
 // whether the first send succeeded, so further resends would never end the doubt.
-const maxRefused = 5
+const maxRejected = 5
+
+// evidence is the result of a check.
+type evidence int
+
+const (
+	silent   evidence = iota // no check can tell
+	unclear                  // a later check can show more
+	absent                   // no effect
+	happened                 // the effect
+	bare                     // the effect, and no response although the method needs one
+	failed                   // the check failed
+)
+
+// finding is the result of a check, with its details.
+type finding struct {
+	evidence evidence
+	answer   []byte // the response of a mutation that happened; nil if lost
+	why      string // the reason for a review
+	err      error  // the response cannot be encoded
+}
+
+// standing is the knowledge of the log about a mutation in doubt.
+type standing int
+
+const (
+	harmless  standing = iota // a second execution does no harm
+	open                      // the service can still execute the mutation
+	overdue                   // the service can no longer execute the mutation
+	confirmed                 // the service has confirmed the mutation; a later read can show the response
+	unshown                   // the same, and a later read shows no more
+)
+
+// action ends a doubt, or leaves it for the next call.
+type action int
+
+const (
+	thenWait   action = iota // make the check again later
+	thenRecord               // record that the mutation happened
+	thenResend               // send the mutation again
+	thenReview               // leave the decision to a person
+	thenLose                 // the response is lost: leave it to a person who can know more
+)
+
+// actions is the action of a call by standing and evidence.
+var actions = [...][6]action{
+	//          silent, unclear, absent, happened, bare, failed
+	harmless:  {thenResend, thenResend, thenResend, thenRecord, thenResend, thenWait},
+	open:      {thenReview, thenWait, thenWait, thenRecord, thenRecord, thenWait},
+	overdue:   {thenReview, thenReview, thenResend, thenRecord, thenRecord, thenWait},
+	confirmed: {thenLose, thenWait, thenWait, thenRecord, thenRecord, thenWait},
+	unshown:   {thenLose, thenLose, thenLose, thenRecord, thenRecord, thenWait},
+}
 
 // endDoubt ends the doubt about a mutation whose last send ended idle ago, or finds the response
 // of a mutation that happened. It resends the mutation only if a check shows that the mutation
 // did not happen, or if a resend is safe.
 func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
-	v, err := k.verdict(ctx)
-	if err == nil {
-		err = v.err
-	}
 	late := k.MaxLateness - idle // the time in which an execution or a read can still be late
-	switch {
-	case err != nil:
-		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err, RetryAfter: recheck(idle, k.MaxLateness)})
-	case v.happened && (v.answer != nil || k.check != nil || !k.call.NeedsAnswer() || !k.isRepeatable()):
-		return k.found(ctx, v)
-	case k.isRepeatable() || v.absent && late <= 0 && !k.data.Happened:
-		return nil, k.again(ctx, v, idle)
-	case (v.absent || v.early || k.changed != nil && !k.data.Happened) && late > 0:
-		why := cmp.Or(v.why, "no read shows the mutation, but the service can still execute it")
-		return nil, k.refuse(Error{kind: ErrInDoubt, Why: why, RetryAfter: k.wait(idle, late)})
-	case k.data.Happened && k.row.answer == nil && (k.row.check != nil || k.row.setsValue): // a person does not know the response either
-		return k.found(ctx, verdict{happened: true})
+	f, err := k.find(ctx)
+	if err = cmp.Or(err, f.err); err != nil {
+		f.evidence = failed
+	}
+	switch k.actionOn(f.evidence, late) {
+	case thenWait:
+		why, most := cmp.Or(f.why, "no read shows the mutation, but the service can still execute it"), late
+		if err != nil {
+			why, most = "", k.MaxLateness
+		}
+		return nil, k.refuse(Error{kind: ErrInDoubt, Why: why, cause: err, RetryAfter: recheck(idle, most)})
+	case thenRecord:
+		return k.recordFound(ctx, f)
+	case thenResend:
+		return nil, k.resend(ctx, f, late)
+	case thenLose:
+		if k.row.answer == nil && (k.row.check != nil || k.row.setsValue) { // a person does not know the response either
+			return k.recordFound(ctx, finding{evidence: happened})
+		}
+		f.why = cmp.Or(f.why, "the mutation happened, but the check does not find its effect")
+	case thenReview:
+	}
+	if k.data.Doubt.Rejected >= maxRejected && k.entry.State != store.NeedsReview {
+		f.why = "the service rejects every resend, and " + f.why
 	}
 	if k.entry.State != store.NeedsReview { // a second save would reset the age
-		v.why = cmp.Or(v.why, "the mutation happened, but the check does not find its effect")
-		if k.data.Refused >= maxRefused {
-			v.why = "the service rejects every resend, and " + v.why
-		}
-		k.data.Why = v.why
+		k.data.Doubt.Why = f.why
 		if err := k.save(ctx, store.NeedsReview, k.entry.Lock); err != nil {
 			return nil, k.unsaved(err)
 		}
 	}
-	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: v.why})
+	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: f.why})
 }
 
-// verdict returns the verdict of the caller's check, or else of the check of the route.
-func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
+// actionOn returns the action on the evidence of a check.
+func (k *keyedCall) actionOn(e evidence, late time.Duration) action {
+	isRepeatable := k.isRepeatable()
+	switch {
+	case e == silent && k.changed != nil && !k.data.Doubt.Happened && late > 0: // the recorded request is over later
+		e = unclear
+	case e == bare && k.check != nil: // the caller knows that there is no response
+		e = happened
+	}
+	s := open
+	switch isConfirmed := k.data.Doubt.Happened; {
+	case isRepeatable:
+		s = harmless
+	case isConfirmed && late > 0:
+		s = confirmed
+	case isConfirmed:
+		s = unshown
+	case late <= 0:
+		s = overdue
+	}
+	return actions[s][e]
+}
+
+// find makes the caller's check, or else the check of the route.
+func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 	switch {
 	case k.check != nil:
-		v, err := k.check(ctx)
-		return v.verdict(), err
+		v, failed := k.check(ctx)
+		f, err = v.finding(), failed
 	case k.entry.State == store.NeedsReview:
-		return verdict{why: k.data.Why}, nil
-	case k.data.Happened && k.row.answer == nil:
-		return verdict{why: "the mutation happened, but no read shows the response"}, nil
+		return finding{why: k.data.Doubt.Why}, nil
+	case k.data.Doubt.Happened && k.row.answer == nil:
+		return finding{why: "the mutation happened, but no read shows the response"}, nil
+	default:
+		n := records(k.call)
+		if k.changed != nil && k.data.Send.Adds > 0 {
+			n = k.data.Send.Adds
+		}
+		f, err = k.row.find(ctx, k.target(), k.data.Send.Before, n)
 	}
-	n := records(k.call)
-	if k.changed != nil && k.data.Adds > 0 {
-		n = k.data.Adds
+	if f.evidence == happened && f.answer == nil && k.call.NeedsAnswer() {
+		f.evidence = bare
 	}
-	return k.row.verdict(ctx, k.target(), k.data.Before, n)
+	return f, err
 }
 
-// verdict makes the check of a mutation of n records, and rebuilds the response if possible.
-func (r route) verdict(ctx context.Context, t *target, before *snapshot, n int) (verdict, error) {
+// find makes the check of a mutation of n records, and rebuilds the response if possible.
+func (r route) find(ctx context.Context, t *target, before *snapshot, n int) (finding, error) {
 	if r.check == nil {
-		return verdict{why: r.reason()}, nil
+		return finding{why: r.reason()}, nil
 	}
 	after, err := r.check(ctx, t)
 	if err != nil {
-		return verdict{}, err
+		return finding{}, err
 	}
-	v := r.judge(before, after, n)
-	if v.happened && r.answer != nil {
-		v.answer, err = r.answer(ctx, t, before, after)
+	f := r.judge(before, after, n)
+	if f.evidence == happened && r.answer != nil {
+		f.answer, err = r.answer(ctx, t, before, after)
 	}
-	return v, err
+	return f, err
 }
 
-// finish ends the doubt about a mutation of another call if a read can. The entry has the ids
+// endOther ends the doubt about a mutation of another call if a read can. The entry has the ids
 // for the read.
-func (s *settings) finish(ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData) (verdict, error) {
-	if entry.State == store.NeedsReview || d.Before == nil {
-		return verdict{why: cmp.Or(d.Why, rowOf(d.Route).note)}, nil
+func (s *settings) endOther(ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData) (finding, error) {
+	row := rowOf(d.Request.Route)
+	if entry.State == store.NeedsReview || d.Send.Before == nil {
+		return finding{why: cmp.Or(d.Doubt.Why, row.note)}, nil
 	}
-	v, err := rowOf(d.Route).verdict(ctx, &target{client: client, ids: d.IDs}, d.Before, max(1, d.Adds))
+	f, err := row.find(ctx, &target{client: client, ids: d.Request.IDs}, d.Send.Before, max(1, d.Send.Adds))
 	switch late := s.MaxLateness - d.idle(entry); {
 	case errors.Is(err, errNeedsRequest):
-		return verdict{why: err.Error(), isCallers: true}, nil
-	case err != nil, !v.happened && (d.Happened || !v.absent || late > 0):
-		return v, err
-	case v.happened && d.Adds != 0 && entry.Lock != "":
-		if err := s.remember(ctx, entry.Lock, d.left(v.answer)); err != nil {
-			return v, err
+		return finding{why: err.Error()}, err
+	case err != nil, f.evidence != happened && (d.Doubt.Happened || f.evidence != absent || late > 0):
+		return f, err
+	case f.evidence == happened && d.Send.Adds != 0 && entry.Lock != "":
+		if err := s.remember(ctx, entry.Lock, d.effect(f.answer)); err != nil {
+			return f, err
 		}
 	}
-	return v, s.store.Save(ctx, d.ended(entry, v, s.MaxAnswer))
+	return f, s.store.Save(ctx, d.ended(entry, f, s.MaxAnswer))
 }
 
 // isRepeatable reports whether a second execution does no harm. A mutation that sets a value is
 // not repeatable after another mutation has taken the lock: the resend would overwrite a newer
 // value.
 func (k *keyedCall) isRepeatable() bool {
-	if k.changed != nil && (k.data.Happened || k.data.idle(&k.entry) < k.MaxLateness) {
+	if k.changed != nil && (k.data.Doubt.Happened || k.data.idle(&k.entry) < k.MaxLateness) {
 		return false // the changed request is another mutation
 	}
 	isLatest := k.row.setsValue && k.entry.Lock == k.lock
-	return k.data.Refused < maxRefused && (k.safeToRepeat || isLatest)
+	return k.data.Doubt.Rejected < maxRejected && (k.safeToRepeat || isLatest)
 }
 
-// found records that the mutation happened, and returns the response if there is one.
-func (k *keyedCall) found(ctx context.Context, v verdict) (*lending.Response, error) {
-	if k.entry.State == store.Forgotten && v.answer == nil { // the entry says the same
+// recordFound records that the mutation happened, and returns the response if there is one.
+func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Response, error) {
+	if k.entry.State == store.Forgotten && f.answer == nil { // the entry says the same
 		return k.replay(ctx, ActionRebuilt)
 	}
-	if k.adds() && !k.data.Happened {
-		if err := k.remember(ctx, k.lock, k.data.left(v.answer)); err != nil {
+	if k.adds() && !k.data.Doubt.Happened {
+		if err := k.remember(ctx, k.lock, k.data.effect(f.answer)); err != nil {
 			return nil, k.unsaved(err)
 		}
 	}
-	if err := k.store.Save(ctx, k.data.ended(&k.entry, v, k.MaxAnswer)); err != nil {
+	f.evidence = happened
+	if err := k.store.Save(ctx, k.data.ended(&k.entry, f, k.MaxAnswer)); err != nil {
 		return nil, k.unsaved(err)
 	}
 	return k.replay(ctx, ActionRebuilt)
 }
 
-// again prepares a resend: at once after the first send, and then after growing pauses.
-func (k *keyedCall) again(ctx context.Context, v verdict, idle time.Duration) error {
-	late := k.MaxLateness - idle
-	if pause := k.pause() - idle; pause > 0 && !v.absent {
+// resend prepares a resend: at once after the first send, and then after growing pauses.
+func (k *keyedCall) resend(ctx context.Context, f finding, late time.Duration) error {
+	isAbsent, idle := f.evidence == absent, k.MaxLateness-late
+	if pause := k.pause() - idle; pause > 0 && !isAbsent {
 		return k.refuse(Error{kind: ErrInDoubt, Why: "the mutation was resent a moment ago", RetryAfter: pause})
 	}
 	if late > 0 {
 		k.data.Hold = k.MaxLateness // a late execution would undo the next mutation, or look like it
 	}
 	if k.check != nil {
-		k.data.Before = nil // the caller's check did not use the snapshot
+		k.data.Send.Before = nil // the caller's check did not use the snapshot
 	}
-	k.doubt = k.data.Happened || !v.absent || late > 0
+	k.inDoubt = k.data.Doubt.Happened || !isAbsent || late > 0
 	return k.prepare(ctx)
 }
 
 // pause is the minimum time between the end of the last send and a resend.
 func (k *keyedCall) pause() time.Duration {
-	if k.data.Sends < 2 {
+	if k.data.Send.Number < 2 {
 		return 0
 	}
-	return min(time.Second<<min(k.data.Sends-2, 20), k.MaxLateness)
-}
-
-// wait returns the wait before the next check. A late execution is possible until late is over.
-// A mutation with a known success is checked earlier, after doubling pauses.
-func (k *keyedCall) wait(idle, late time.Duration) time.Duration {
-	if k.data.Happened {
-		return recheck(idle, late)
-	}
-	return late
+	return min(time.Second<<min(k.data.Send.Number-2, 20), k.MaxLateness)
 }
 
 // recheck returns the wait before the next check: as long as the wait so far, at most most.

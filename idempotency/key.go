@@ -67,38 +67,29 @@ func WithCheck(ctx context.Context, check func(context.Context) (Verdict, error)
 }
 
 // Verdict tells whether a mutation happened. The zero Verdict means [NeedsReview].
-type Verdict struct{ hidden opaque.Value[verdict] }
-
-type verdict struct {
-	happened, absent bool
-	answer           []byte // the response of a mutation that happened; nil if lost
-	why              string // the reason for a review
-	isCallers        bool   // only a call with the key can make the check
-	early            bool   // a later check can show more; until then a review
-	err              error  // the response cannot be encoded
-}
+type Verdict struct{ hidden opaque.Value[finding] }
 
 // Happened is the verdict for a mutation that happened. answer must marshal to the JSON of the
 // service's response, for example an id or a record. Later calls with the key return that
 // response. Pass nil if the response is lost, or if the method returns only an error.
 func Happened(answer any) Verdict {
-	v := verdict{happened: true}
+	f := finding{evidence: happened}
 	if answer != nil {
-		v.answer, v.err = json.Marshal(answer)
+		f.answer, f.err = json.Marshal(answer)
 	}
-	return Verdict{opaque.Hide(v)}
+	return Verdict{opaque.Hide(f)}
 }
 
 // NotHappened is the verdict for a mutation that did not happen.
-func NotHappened() Verdict { return Verdict{opaque.Hide(verdict{absent: true})} }
+func NotHappened() Verdict { return Verdict{opaque.Hide(finding{evidence: absent})} }
 
 // NeedsReview is the verdict of a check that cannot tell, with the reason. The verdict holds
 // until [Log.Resolve], or until [WithCheck] returns another verdict.
-func NeedsReview(why string) Verdict { return Verdict{opaque.Hide(verdict{why: why})} }
+func NeedsReview(why string) Verdict { return Verdict{opaque.Hide(finding{why: why})} }
 
-func (v Verdict) verdict() verdict {
+func (v Verdict) finding() finding {
 	if v.hidden == nil {
-		return verdict{why: "the check has returned no verdict"}
+		return finding{why: "the check has returned no verdict"}
 	}
 	return v.hidden()
 }

@@ -98,6 +98,8 @@ func TestKeyFindsALostAnswer(t *testing.T) {
 	})
 }
 
+// TestKeyWaitsUntilAnAbsenceHasLasted holds that a call checks again after growing pauses, and finds
+// a mutation that the service executes just within MaxLateness.
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
@@ -105,15 +107,20 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, idempotency.ErrInDoubt)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		var failed *lending.Error
-		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, maxLateness, failed.RetryAfter)
-		bubble.Elapse(failed.RetryAfter)
-		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.NoError(t, err)
+		var waits []time.Duration
+		for err != nil {
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			if _, err = client.Applications.CreateCustomer(ctx, user); err != nil {
+				require.ErrorIs(t, err, idempotency.ErrInDoubt)
+				waits = append(waits, lending.NextOf(err).After.Round(time.Second))
+				bubble.Elapse(lending.NextOf(err).After)
+			}
+		}
+		var want []time.Duration
+		for _, seconds := range []int{1, 1, 2, 4, 8, 16, 32, 64, 128, 44} { // together MaxLateness
+			want = append(want, time.Duration(seconds)*time.Second)
+		}
+		assert.Equal(t, want, waits)
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }

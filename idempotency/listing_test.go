@@ -165,7 +165,7 @@ func TestEntriesComeInPages(t *testing.T) {
 		}
 		for i := range 150 {
 			for _, namespace := range []string{"live", "sandbox"} {
-				data := `{"route":"POST /a"}`
+				data := `{"request":{"route":"POST /a"}}`
 				if i == 3 {
 					data = "{"
 				}

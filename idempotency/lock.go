@@ -38,11 +38,10 @@ func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
 // revision changes and the send is aborted. Otherwise the check could be older than the effect
 // of the other mutation, and take that effect for its own.
 func (k *keyedCall) reserve(ctx context.Context) error {
-	lock := k.lock
-	if lock == k.entry.Lock {
+	if k.lock == k.entry.Lock {
 		return nil
 	}
-	err := k.save(ctx, store.Free, lock)
+	err := k.save(ctx, store.Free, k.lock)
 	if held, isHeld := errors.AsType[*store.LockedError](err); isHeld {
 		return k.release(ctx, held.Key)
 	}
@@ -62,54 +61,55 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	}
 	held := Error{kind: ErrLocked, Held: strings.TrimPrefix(key, k.stored(""))}
 	of, err := readData(other.Data)
-	switch {
+	switch isReserved := other.State == store.Free && !of.Verdict.Correctable && other.Age < reserved; {
 	case err != nil:
 		return k.refuse(held)
-	case isInDoubt(other.State) && (!of.Happened || of.Open || of.isShown()):
-		return k.takeFrom(ctx, other, &of, held)
-	}
-	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
+	case isInDoubt(other.State) && (!of.Doubt.Happened || of.Send.Open || of.canRebuild()):
+		return k.releaseInDoubt(ctx, other, &of, held)
+	case other.Age < of.Hold:
+		held.RetryAfter = of.Hold - other.Age
 		held.Why = "the service can still execute the first of two sends, or reads do not show the effect yet"
 		return k.refuse(held)
-	}
-	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && of.Verdict == nil && held.RetryAfter > 0 {
-		held.Why = "the other mutation is about to be sent"
+	case isReserved:
+		held.RetryAfter, held.Why = min(reserved-other.Age, time.Second), "the other mutation is about to be sent"
 		return k.refuse(held)
 	}
 	other.Lock = ""
 	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
 }
 
-// takeFrom is release for a mutation in doubt. The mutation needs its lock while the service can
-// execute it, and until a read shows a response that was lost: next to the records of another
-// mutation, nobody could tell which is whose. After that time a person may have to decide, but the
-// lock is free.
-func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryData, held Error) error {
+// releaseInDoubt is release for a mutation in doubt. The mutation needs its lock while the
+// service can execute it, and until a read shows a response that was lost: next to the records of
+// another mutation, nobody could tell which is whose. After that time a person may have to
+// decide, but the lock is free.
+func (k *keyedCall) releaseInDoubt(ctx context.Context, other *store.Entry, of *entryData, held Error) error {
 	idle := of.idle(other)
 	late := k.MaxLateness - idle
 	if held.RetryAfter = -idle; held.RetryAfter > 0 {
 		return k.refuse(held)
 	}
-	v, err := verdict{}, error(nil)
-	if of.Account == k.call.Account() {
-		v, err = k.finish(ctx, k.call.Client(), other, of)
+	f, err := finding{}, error(nil)
+	if of.Request.Account == k.call.Account() {
+		f, err = k.endOther(ctx, k.call.Client(), other, of)
 	}
 	switch {
-	case errors.Is(err, store.ErrConflict), err == nil && (v.happened || v.absent && late <= 0 && !of.Happened):
+	case errors.Is(err, store.ErrConflict),
+		err == nil && (f.evidence == happened || f.evidence == absent && late <= 0 && !of.Doubt.Happened):
 		return store.ErrConflict
 	case err != nil || late > 0:
 		held.cause, held.RetryAfter = err, recheck(idle, max(late, k.MaxLateness/2))
 		return k.refuse(held)
 	}
-	return cmp.Or(k.unsaved(k.setAside(ctx, other, of, v.why)), store.ErrConflict)
+	return cmp.Or(k.unsaved(k.toReview(ctx, other, of, f.why)), store.ErrConflict)
 }
 
-// setAside records that a mutation needs a review, and frees its lock. The caller makes sure
+// toReview records that a mutation needs a review, and frees its lock. The caller makes sure
 // that the service can no longer execute the mutation.
-func (s *settings) setAside(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
-	d.Why = cmp.Or(d.Why, why, "another mutation has taken its lock")
-	d.Before = nil // the count is wrong as soon as another mutation has the lock
-	d.wait(entry, store.NeedsReview)
+func (s *settings) toReview(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
+	d.Doubt.Why = cmp.Or(d.Doubt.Why, why, "another mutation has taken its lock")
+	d.Send.Before = nil // the count is wrong as soon as another mutation has the lock
+	d.Verdict = decision{}
+	d.addWait(entry, store.NeedsReview)
 	entry.State, entry.Lock, entry.Data = store.NeedsReview, "", d.bytes()
 	return s.store.Save(ctx, *entry)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -12,15 +13,22 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// checkAgain is the wait between two calls of [Log.Check] if nothing is in doubt.
-const checkAgain = time.Minute
+const (
+	// checkAgain is the wait between two calls of [Log.Check] if nothing is in doubt.
+	checkAgain = time.Minute
+	// checkLimit bounds the reads of a check, and checksAtOnce the checks that Check makes at a
+	// time: a read that hangs delays no other mutation for long.
+	checkLimit   = 10 * time.Second
+	checksAtOnce = 8
+)
 
 // Check makes the checks of all mutations in doubt with client, and returns the wait before the
-// next call of Check. Call Check in a loop, in any number of replicas. Check sends no mutation.
+// next call of Check. Call Check in a loop of its own, in any number of replicas. Check sends no
+// mutation.
 //
 // If no read tells whether a mutation happened, the mutation needs a review when MaxLateness is
 // over, and its lock is free. After an error of a read, Check goes on with the next mutation; an
-// error of the list ends Check.
+// error of the list ends Check. A check ends after 10 seconds.
 //
 // Check skips
 //   - mutations of another service or account than that of client;
@@ -36,20 +44,31 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 		return 0, argumentError("client", lending.CodeRequired, "must not be nil")
 	}
 	next = checkAgain
-	left := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
+	var mu sync.Mutex // guards next and failed
 	var failed []error
-	for entry, err := range store.All(ctx, s.store, left) {
+	var checks sync.WaitGroup
+	free := make(chan struct{}, checksAtOnce)
+	inDoubt := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
+	for entry, err := range store.All(ctx, s.store, inDoubt) {
 		if err != nil {
+			checks.Wait()
 			return next, errors.Join(append(failed, storeError(err))...)
 		}
-		wait, err := s.checkEntry(ctx, client, &entry)
-		if err != nil && !errors.Is(err, store.ErrConflict) {
-			failed = append(failed, err)
-		}
-		if wait > 0 {
-			next = min(next, max(wait, time.Second))
-		}
+		free <- struct{}{}
+		checks.Go(func() {
+			defer func() { <-free }()
+			wait, err := s.checkEntry(ctx, client, &entry)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && !errors.Is(err, store.ErrConflict) {
+				failed = append(failed, err)
+			}
+			if wait > 0 {
+				next = min(next, max(wait, time.Second))
+			}
+		})
 	}
+	checks.Wait()
 	return next, errors.Join(failed...)
 }
 
@@ -57,24 +76,28 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 // check, or 0 if Check cannot end the doubt.
 func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
 	d, err := readData(entry.Data)
-	if err != nil || d.Account != client.Account() { // Entries lists an unreadable entry as in doubt
+	if err != nil || d.Request.Account != client.Account() { // Keys lists an unreadable entry as in doubt
 		return 0, nil //nolint:nilerr // see above
 	}
-	idle, row := d.idle(entry), rowOf(d.Route)
+	idle := d.idle(entry)
 	if idle < 0 {
 		return -idle, nil
 	}
+	ctx, stop := context.WithTimeout(ctx, checkLimit)
+	defer stop()
 	late := s.MaxLateness - idle
-	v, err := s.finish(ctx, client, entry, &d)
-	switch isCallers := d.Own || d.Happened || row.setsValue || v.isCallers; {
+	f, err := s.endOther(ctx, client, entry, &d)
+	switch isCallers := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue; {
+	case errors.Is(err, errNeedsRequest):
+		return 0, nil
 	case err != nil:
 		return recheck(idle, s.MaxLateness), err
-	case v.happened || v.absent && late <= 0 || isCallers:
+	case f.evidence == happened || f.evidence == absent && late <= 0 || isCallers:
 		return 0, nil
 	case late > 0:
 		return recheck(idle, late), nil
 	}
-	return 0, s.setAside(ctx, entry, &d, v.why)
+	return 0, s.toReview(ctx, entry, &d, f.why)
 }
 
 // pageLimit is the size of a page of Sweep and Forget.
@@ -94,23 +117,22 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	done := store.Filter{Prefix: s.stored(""), States: []store.State{store.Done}, Older: max(s.KeepAnswers, s.MaxLateness)}
-	forgotten, err := s.replace(ctx, done, func(entry *store.Entry, data *entryData) (store.Entry, error) {
-		return data.swept(entry), nil
+	swept, err := s.replace(ctx, done, func(entry *store.Entry) (store.Entry, error) {
+		data, err := readData(entry.Data)
+		return data.swept(entry), storeError(err)
 	})
 	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So
 	// no mutation overwrites a newer entry after this deletion.
 	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
-	_, failed := s.replace(ctx, remembered, deleted)
-	return forgotten, errorOr(err, failed)
-}
-
-func deleted(entry *store.Entry, _ *entryData) (store.Entry, error) {
-	return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
+	_, failed := s.replace(ctx, remembered, func(entry *store.Entry) (store.Entry, error) {
+		return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
+	})
+	return swept, errorOr(err, failed)
 }
 
 // replace replaces all entries that filter selects, and returns their number. It skips an entry
-// that cannot be read, or for which next returns an error.
-func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*store.Entry, *entryData) (store.Entry, error)) (n int, failed error) {
+// for which next returns an error.
+func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*store.Entry) (store.Entry, error)) (n int, failed error) {
 	filter.Limit = pageLimit
 	for {
 		page, err := s.store.List(ctx, filter)
@@ -120,12 +142,9 @@ func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*
 		filter.After = page[len(page)-1].Position
 		entries := page[:0]
 		for _, entry := range page {
-			data, err := readData(entry.Data)
-			if err = storeError(err); err == nil {
-				entry, err = next(&entry, &data)
-			}
+			replacement, err := next(&entry)
 			if failed = errorOr(failed, err); err == nil {
-				entries = append(entries, entry)
+				entries = append(entries, replacement)
 			}
 		}
 		replaced, err := s.store.Replace(ctx, entries)
@@ -149,8 +168,9 @@ func errorOr(first, err error) error {
 //
 // A later call with a deleted key sends the mutation again. So call Forget only if no program
 // uses the keys any more: days after the end of the order, and never in the function that makes
-// its mutations, because a late repetition would send them again. No other function deletes the
-// entry of a mutation.
+// its mutations. A loop in this or another replica can still start that function, from a list of
+// open orders that it read before the order ended, and would send every mutation again. No other
+// function deletes the entry of a mutation.
 //
 // Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review,
 // or while the service can still execute an earlier send. The error is then an [*Error] with the
@@ -172,26 +192,21 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 		if err != nil {
 			return 0, storeError(err)
 		}
-		data, _ := readData(entry.Data)
-		if err := s.unfinished(&entry, &data); err != nil {
+		if _, err := s.deletion(&entry); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
 	}
 	return s.replace(ctx, of, s.deletion)
 }
 
-var allStates = []store.State{store.Free, store.Sent, store.InDoubt, store.NeedsReview, store.Done, store.Forgotten}
+var allStates = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)
 
 func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 	entry, err := s.store.Load(ctx, key)
 	if err != nil || entry == nil {
 		return 0, storeError(err)
 	}
-	data, err := readData(entry.Data)
-	if err != nil {
-		return 0, storeError(err)
-	}
-	deleted, err := s.deletion(entry, &data)
+	deleted, err := s.deletion(entry)
 	if err != nil {
 		return 0, err
 	}
@@ -200,8 +215,12 @@ func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 }
 
 // deletion returns the entry that deletes a finished entry in [store.Store.Replace].
-func (s *settings) deletion(entry *store.Entry, data *entryData) (store.Entry, error) {
-	return store.Entry{Key: entry.Key, Revision: entry.Revision}, s.unfinished(entry, data)
+func (s *settings) deletion(entry *store.Entry) (store.Entry, error) {
+	data, corrupt := readData(entry.Data)
+	if err := s.unfinished(entry, &data); err != nil {
+		return store.Entry{}, err
+	}
+	return store.Entry{Key: entry.Key, Revision: entry.Revision}, storeError(corrupt)
 }
 
 // unfinished returns the reason if the entry of a mutation must stay.

@@ -1,11 +1,10 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -52,13 +51,13 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	}
 	r.Entry = s.entry(entry)
 	switch {
-	case data.Happened || entry.State == store.Done || entry.State == store.Forgotten:
+	case data.Doubt.Happened || entry.State == store.Done || entry.State == store.Forgotten:
 		r.Outcome = lending.OutcomeDone
 	case isInDoubt(entry.State):
 		r.Outcome = lending.OutcomeUnknown
 	}
-	if data.Status != 0 {
-		r.answer = opaque.Hide(data.Answer)
+	if data.Response.Status != 0 {
+		r.answer = opaque.Hide(data.Response.Body)
 	}
 	return r, nil
 }
@@ -127,7 +126,7 @@ func (l *Log) Entries(ctx context.Context, filter Filter) ([]Entry, error) {
 		Prefix: s.stored(filter.Prefix), States: filter.States, Older: filter.Older, After: filter.After, Limit: filter.Limit,
 	}
 	if len(selected.States) == 0 {
-		selected.States = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)
+		selected.States = allStates
 	}
 	if selected.Limit == 0 {
 		selected.Limit = defaultLimit
@@ -151,19 +150,16 @@ func (s *settings) entry(stored *store.Entry) Entry {
 		e.NeedsPerson, e.Why = isInDoubt(e.State), err.Error()
 		return e
 	}
-	e.Route, e.Sends, e.CheckWith, e.ResolvedBy = data.Route, data.Sends, data.CheckWith, data.ResolvedBy
+	r := data.Request
+	e.Route, e.Sends, e.CheckWith, e.ResolvedBy = r.Route, data.Send.Number, r.CheckWith, data.Verdict.By
 	e.Age, e.Correctable = data.age(stored), data.isCorrectable(stored)
-	for name, id := range data.IDs {
-		if uuid.Validate(id) == nil { // the id of a bank account can be its number
-			e.IDs[name] = id
-		}
-	}
-	if e.Why = data.Why; !isInDoubt(e.State) {
+	e.IDs = r.IDs.kept()
+	if e.Why = cmp.Or(data.Verdict.Why, data.Doubt.Why); !isInDoubt(e.State) {
 		return e
 	}
 	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
-		switch row := rowOf(e.Route); {
-		case row.setsValue, row.check != nil && data.Before != nil && data.Before.Count >= 0:
+		switch row := rowOf(r.Route); {
+		case row.setsValue, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
 			e.NeedsPerson, e.Why = false, ""
 		case row.check == nil:
 			e.Why = row.reason()
@@ -197,25 +193,19 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	if err != nil {
 		return open, err
 	}
-	for _, count := range []struct {
-		state store.State
-		open  *StateCount
-	}{{store.Sent, &open.Sent}, {store.InDoubt, &open.InDoubt}, {store.NeedsReview, &open.NeedsReview}} {
-		filter := store.Filter{Prefix: s.stored(""), States: []store.State{count.state}, Limit: maxOpen}
-		for filter.Limit > 0 {
-			page, err := s.store.List(ctx, filter)
+	for state, counted := range map[store.State]*StateCount{
+		store.Sent: &open.Sent, store.InDoubt: &open.InDoubt, store.NeedsReview: &open.NeedsReview,
+	} {
+		for entry, err := range store.All(ctx, s.store, store.Filter{Prefix: s.stored(""), States: []store.State{state}, Limit: maxOpen}) {
 			if err != nil {
 				return Counts{}, storeError(err)
 			}
-			if len(page) == 0 {
+			if counted.Count == 0 {
+				counted.Oldest = entry.Age // the list has the oldest first
+			}
+			if counted.Count++; counted.Count == maxOpen {
 				break
 			}
-			if count.open.Count == 0 {
-				count.open.Oldest = page[0].Age // List returns the oldest first
-			}
-			count.open.Count += len(page)
-			filter.After = page[len(page)-1].Position
-			filter.Limit = maxOpen - count.open.Count
 		}
 	}
 	return open, nil

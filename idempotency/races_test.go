@@ -303,7 +303,7 @@ func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{
-			By: "Grace", Why: "not seen",
+			By: "Grace", Why: "not seen", Sends: 2,
 			Verdict: idempotency.NotHappened(),
 		}))
 		bubble.Elapse(maxLateness)

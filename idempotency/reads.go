@@ -26,6 +26,15 @@ func seen(records ...lending.Record) snapshot {
 	return s
 }
 
+// single returns the snapshot of a record that can exist once. An empty object is no record.
+func single(record lending.Record) snapshot {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(record.Raw(), &members) == nil && len(members) == 0 {
+		return snapshot{State: "empty"}
+	}
+	return seen(record)
+}
+
 // uuidsIn returns the JSON strings of text that are UUIDs.
 func uuidsIn(text string) (ids []string) {
 	for _, quoted := range quotedUUID.FindAllString(text, -1) {
@@ -79,7 +88,11 @@ func customerWith(ctx context.Context, t *target, email string) (snapshot, error
 	if err != nil {
 		return absence(err)
 	}
-	return seen(*record), nil
+	s := single(*record)
+	if s.Count > 0 && len(s.IDs) == 0 { // a customer has an id
+		s.Count = -1
+	}
+	return s, nil
 }
 
 func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
@@ -94,6 +107,9 @@ func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
 		one, err := customerWith(ctx, t, c.Email)
 		if err != nil {
 			return snapshot{}, err
+		}
+		if one.Count < 0 {
+			return one, nil
 		}
 		all.Count += one.Count
 		if one.Count == 0 {
@@ -136,7 +152,7 @@ func offerOf(ctx context.Context, t *target) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, err
 	}
-	return seen(offer.Record), nil
+	return single(offer.Record), nil
 }
 
 func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
@@ -179,7 +195,7 @@ func checkSubscription(ctx context.Context, t *target) (snapshot, error) {
 	if err != nil {
 		return absence(err)
 	}
-	return seen(subscription.Record), nil
+	return single(subscription.Record), nil
 }
 
 // totalOf returns the totalCount of a page, or -1 without one.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -17,21 +18,39 @@ import (
 // rememberLimit bounds the save of remember.
 const rememberLimit = 2 * time.Second
 
-// left returns the records after a mutation with this response: the minimum count (-1 if no
-// check has counted before) and the UUIDs in the response.
-func (d *entryData) left(answer []byte) snapshot {
-	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
-	if d.Before != nil && d.Before.Count >= 0 && d.Adds >= 0 {
-		s.Count = d.Before.Count + d.Adds
-	}
-	return s
+// lockData is the content of the entry of a lock, or of the entry of the salt.
+type lockData struct {
+	Salt    string   `json:"salt,omitempty"`
+	Effects []effect `json:"effects,omitempty"`
 }
 
-// leftover holds the records after a single mutation.
-type leftover struct {
+// effect holds the records after a mutation.
+type effect struct {
 	snapshot
 
 	Age time.Duration `json:"age,omitempty"` // at the time of the save
+}
+
+func readLock(text []byte) (d lockData, err error) {
+	if json.Unmarshal(text, &d) != nil {
+		err = store.ErrCorrupt
+	}
+	return d, err
+}
+
+func (d *lockData) bytes() []byte {
+	text, _ := json.Marshal(d) //nolint:errchkjson // every field can be encoded
+	return text
+}
+
+// effect returns the records after a mutation with this response: the minimum count (-1 if no
+// check has counted before) and the UUIDs in the response.
+func (d *entryData) effect(answer []byte) snapshot {
+	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
+	if before := d.Send.Before; before != nil && before.Count >= 0 && d.Send.Adds >= 0 {
+		s.Count = before.Count + d.Send.Adds
+	}
+	return s
 }
 
 // rememberedPrefix begins the keys of the entries of locks. The character # is not allowed in a
@@ -54,19 +73,22 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 		return *salt, nil
 	}
 	for range maxTurns {
-		fresh := entryData{Route: "salt", Salt: rand.Text()}
-		entry := &store.Entry{Key: s.Namespace + "!", State: store.Done, Data: fresh.bytes()}
-		saved, err := s.store.Load(ctx, entry.Key)
+		saved, err := s.store.Load(ctx, s.Namespace+"!")
 		if err != nil {
 			return "", err
 		}
 		if saved == nil {
-			if err := s.store.Save(ctx, *entry); err != nil && !errors.Is(err, store.ErrConflict) {
+			data := lockData{Salt: rand.Text()}
+			err := s.store.Save(ctx, store.Entry{Key: s.Namespace + "!", State: store.Done, Data: data.bytes()})
+			if err != nil && !errors.Is(err, store.ErrConflict) {
 				return "", err
 			}
 			continue
 		}
-		data, err := readData(saved.Data)
+		data, err := readLock(saved.Data)
+		if err == nil && data.Salt == "" {
+			err = store.ErrCorrupt
+		}
 		if err == nil {
 			s.salt.Store(&data.Salt)
 		}
@@ -77,7 +99,7 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 
 // recall returns the records of the last mutations of a lock. It drops them after MaxLateness,
 // when reads show them.
-func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []leftover, error) {
+func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []effect, error) {
 	key, err := s.rememberedKey(ctx, lock)
 	if err != nil {
 		return store.Entry{}, nil, err
@@ -86,26 +108,26 @@ func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []left
 	if err != nil || entry == nil {
 		return store.Entry{Key: key}, nil, err
 	}
-	data, err := readData(entry.Data)
-	for i := range data.Leftovers {
-		data.Leftovers[i].Age += entry.Age
+	data, err := readLock(entry.Data)
+	for i := range data.Effects {
+		data.Effects[i].Age += entry.Age
 	}
-	isShown := func(l leftover) bool { return l.Age >= s.MaxLateness }
-	return *entry, slices.DeleteFunc(data.Leftovers, isShown), err
+	isShown := func(e effect) bool { return e.Age >= s.MaxLateness }
+	return *entry, slices.DeleteFunc(data.Effects, isShown), err
 }
 
 // remember saves the records after a mutation, before the mutation frees its lock.
-func (s *settings) remember(ctx context.Context, lock string, left snapshot) error {
+func (s *settings) remember(ctx context.Context, lock string, after snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
 	err := store.ErrConflict
 	for range maxTurns {
 		var entry store.Entry
-		var last []leftover
+		var last []effect
 		if entry, last, err = s.recall(ctx, lock); err != nil {
 			return err
 		}
-		data := entryData{Route: "lock", Leftovers: append(last, leftover{snapshot: left})}
+		data := lockData{Effects: append(last, effect{snapshot: after})}
 		entry.State, entry.Data = store.Free, data.bytes()
 		if err = s.store.Save(ctx, entry); !errors.Is(err, store.ErrConflict) {
 			return err
@@ -115,13 +137,13 @@ func (s *settings) remember(ctx context.Context, lock string, left snapshot) err
 }
 
 // together returns the records after all of these mutations, nil without any.
-func together(lefts []leftover) *snapshot {
-	if len(lefts) == 0 {
+func together(effects []effect) *snapshot {
+	if len(effects) == 0 {
 		return nil
 	}
-	all := lefts[0].snapshot
-	for _, left := range lefts[1:] {
-		all = all.with(left.snapshot)
+	all := effects[0].snapshot
+	for _, e := range effects[1:] {
+		all = all.with(e.snapshot)
 	}
 	return &all
 }

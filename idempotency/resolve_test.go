@@ -175,6 +175,65 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 	}
 }
 
+// TestVerdictOfAnOlderLookIsRefused has two people look at a mutation that was sent once. The verdict
+// of the first lets it be sent again; that of the second is about the first send alone.
+func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
+	const link = "POST /api/Application/send-application-link"
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log,
+	) {
+		o, client, ctx := newOrder(service), process(), t.Context()
+		send := func() error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
+		}
+		decide := func(sends int) error {
+			r := says(idempotency.NotHappened())
+			r.Sends = sends
+			return log.Resolve(ctx, "the/key", r)
+		}
+		service.Fail(link, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		shown := fake.Must(log.Entries(ctx, doubtful))[0].Sends
+		require.Equal(t, 1, shown)
+		require.NoError(t, decide(shown))
+		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		assert.Equal(t, "Sends conflict", catalog.Refused(t, decide(shown)))
+		assert.Equal(t, "Sends conflict", catalog.Refused(t, decide(0)), "the default is 1")
+		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
+		assert.Equal(t, 1, service.Executed(link))
+		require.NoError(t, decide(2), "it is about the second send")
+	})
+}
+
+// TestVerdictNamesARecordOfItsOwnCustomer has a person take the application of another customer for
+// the response.
+func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log,
+	) {
+		o, other, client := newOrder(service), service.AddApplication(lendingtest.Application{}), process()
+		create := func() (lending.ApplicationID, error) {
+			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
+		}
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		_, err := create()
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		wrong := says(idempotency.Happened(other.ID))
+		require.ErrorIs(t, log.Resolve(t.Context(), "the/key", wrong), idempotency.ErrInDoubt, "reads can lag")
+		bubble.Elapse(maxLateness)
+		assert.Equal(t, "Verdict conflict", catalog.Refused(t, log.Resolve(t.Context(), "the/key", wrong)))
+		all := service.Snapshot().Applications
+		own := all[len(all)-1].ID
+		require.NoError(t, log.Resolve(t.Context(), "the/key", says(idempotency.Happened(own))))
+		id, err := create()
+		require.NoError(t, err)
+		assert.Equal(t, own, id.String())
+	})
+}
+
 // TestVerdictIsHeldAgainstTheCheck has a person not find what the check of the route shows.
 func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 	for _, test := range []struct {

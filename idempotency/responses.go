@@ -9,26 +9,26 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// shape is the form of the response of a route.
-type shape struct {
+// form is the form of the response of a route.
+type form struct {
 	name string
 	fits func(answer []byte) bool
 }
 
-// The shapes of responses, as the methods decode them.
+// The forms of responses, as the methods decode them.
 var (
-	aBoolean  = shape{"a boolean", decodes[bool]}
-	aUUID     = shape{"a UUID", decodesID}
-	anObject  = shape{"an object", func(answer []byte) bool { return answer[0] == '{' }}
-	objects   = shape{"an array of objects", decodes[[]map[string]any]}
-	withUUID  = shape{"a UUID, or an object with a UUID", func(answer []byte) bool { return len(uuidsIn(string(answer))) > 0 }}
-	aCustomer = shape{"an object whose id is a UUID", isCustomer}
-	customers = shape{"an array of objects whose id is a UUID", isCustomers}
-	nothing   = shape{"nothing, or true", func(answer []byte) bool { return bytes.Equal(answer, []byte("true")) }}
+	aBoolean  = form{"a boolean", decodes[bool]}
+	aUUID     = form{"a UUID", decodesID}
+	anObject  = form{"an object", func(answer []byte) bool { return answer[0] == '{' }}
+	objects   = form{"an array of objects", decodes[[]map[string]any]}
+	withUUID  = form{"a UUID, or an object with a UUID", func(answer []byte) bool { return len(uuidsIn(string(answer))) > 0 }}
+	aCustomer = form{"an object whose id is a UUID", isCustomer}
+	customers = form{"an array of objects whose id is a UUID", isCustomers}
+	nothing   = form{"nothing, or true", func(answer []byte) bool { return bytes.Equal(answer, []byte("true")) }}
 )
 
-// shapeOf returns the shape of the response of a method and path template.
-func shapeOf(route string) shape {
+// formOf returns the form of the response of a method and path template.
+func formOf(route string) form {
 	switch route {
 	case "POST /api/Application/quick-test/{applicationId}",
 		"POST /api/Application/add-or-update-banking-data/{applicationId}",
@@ -83,6 +83,20 @@ func isCustomers(answer []byte) bool {
 		}
 	}
 	return len(all) > 0
+}
+
+// withoutPersonalData keeps a boolean, a UUID, and the ids of a record if a later step needs
+// only the ids.
+func (r response) withoutPersonalData(route string) response {
+	if isScalar(r.Body) {
+		return r
+	}
+	if rowOf(route).ids {
+		if ids := onlyIDs(r.Body); ids != nil {
+			return response{Status: r.Status, Media: mediaJSON, Body: ids, Rebuilt: true}
+		}
+	}
+	return response{}
 }
 
 // isScalar reports whether answer is a boolean or a UUID.

@@ -1,8 +1,10 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -16,6 +18,10 @@ type Resolution struct {
 	Why     string  // required: the evidence
 	Verdict Verdict // [Happened] or [NotHappened]
 	Correct bool    // whether the verdict replaces an earlier verdict
+
+	// Sends is the number of sends that the person has looked at: [KeyStatus].Sends. Resolve
+	// refuses the verdict if the mutation was sent again since. The default is 1.
+	Sends int
 }
 
 // Resolve ends the doubt about a mutation. After [Happened], calls with the key return the
@@ -29,8 +35,9 @@ type Resolution struct {
 //   - with [ErrInProgress] while the mutation may be in flight;
 //   - with [ErrInDoubt] if NotHappened comes earlier than MaxLateness after the end of the call, or
 //     if the check of the route fails;
-//   - with a [*lending.ArgumentError] if the mutation is not in doubt, if the response of Happened
-//     does not fit the route, or if the check of the route shows that a NotHappened is wrong.
+//   - with a [*lending.ArgumentError] if the mutation is not in doubt, if it was sent again since
+//     the person looked, if the response of Happened does not fit the route, or if the check of
+//     the route shows that a NotHappened, or the id in a Happened, is wrong.
 //
 // For that check Resolve needs a client of the same account that has used the log in this
 // process. Without such a client Resolve trusts the person.
@@ -39,13 +46,13 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return err
 	}
-	v := r.Verdict.verdict()
+	f := r.Verdict.finding()
 	var c arguments
 	c.that(key != "", "key", lending.CodeRequired, "must not be empty")
 	c.that(r.By != "", "By", lending.CodeRequired, "must not be empty")
 	c.that(r.Why != "", "Why", lending.CodeRequired, "must not be empty")
-	c.that(v.happened || v.absent, "Verdict", lending.CodeRequired, "must be Happened or NotHappened")
-	c.that(v.err == nil, "Verdict", lending.CodeEncoding, "must hold an answer that can be written as JSON")
+	c.that(f.evidence == happened || f.evidence == absent, "Verdict", lending.CodeRequired, "must be Happened or NotHappened")
+	c.that(f.err == nil, "Verdict", lending.CodeEncoding, "must hold an answer that can be written as JSON")
 	if err := c.err(); err != nil {
 		return err
 	}
@@ -63,11 +70,11 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err := s.allows(ctx, key, r, entry, &data); err != nil {
 		return err
 	}
-	switch adds := entry.Lock != "" && rowOf(data.Route).adds; {
+	switch adds := entry.Lock != "" && rowOf(data.Request.Route).adds; {
 	case adds && r.Correct: // the count of the earlier verdict is wrong
 		err = s.remember(ctx, entry.Lock, snapshot{Count: -1})
-	case adds && v.happened:
-		err = s.remember(ctx, entry.Lock, data.left(v.answer))
+	case adds && f.evidence == happened:
+		err = s.remember(ctx, entry.Lock, data.effect(f.answer))
 	}
 	if err != nil {
 		return storeError(err)
@@ -77,59 +84,71 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 
 // allows returns the reason if the entry cannot take the verdict.
 func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *store.Entry, d *entryData) error {
-	v, idle := r.Verdict.verdict(), d.idle(entry)
+	f, idle := r.Verdict.finding(), d.idle(entry)
+	isAbsent := f.evidence == absent
 	switch {
 	case r.Correct && !d.isCorrectable(entry):
 		return argumentError("Correct", lending.CodeConflict, "must be false: there is no verdict to correct, or a call has relied on the verdict")
 	case !r.Correct && !isInDoubt(entry.State) && (entry.State != store.Forgotten || d.isCorrectable(entry)):
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
-	case v.absent && !r.Correct && (d.Happened || entry.State == store.Forgotten):
+	case isAbsent && !r.Correct && (d.Doubt.Happened || entry.State == store.Forgotten):
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")
+	case d.Send.Number > cmp.Or(r.Sends, 1):
+		return argumentError("Sends", lending.CodeConflict, "must be the present number of sends: the mutation was sent again; look again")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
-	case v.absent && idle < s.MaxLateness:
+	case isAbsent && idle < s.MaxLateness:
 		return &Error{Key: key, kind: ErrInDoubt, Why: "the service can still execute the mutation", RetryAfter: s.MaxLateness - idle}
-	case v.absent:
-		return s.contradicted(ctx, key, d)
 	}
-	if shape := shapeOf(d.Route); v.answer != nil && !shape.fits(v.answer) {
-		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+shape.name)
+	if form := formOf(d.Request.Route); f.answer != nil && !form.fits(f.answer) {
+		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+form.name)
 	}
-	return nil
+	return s.contradicted(ctx, key, f, d, s.MaxLateness-idle)
 }
 
-// contradicted returns an error if the check of the route shows the mutation, although the
-// person says that it did not happen.
-func (s *settings) contradicted(ctx context.Context, key string, d *entryData) error {
-	client, ok := s.clients.Load(d.Account)
-	row := rowOf(d.Route)
-	if !ok || row.check == nil || d.Before == nil {
+// contradicted returns an error if a read shows that the verdict is wrong: the mutation that did
+// not happen, or a record of another customer as the response.
+func (s *settings) contradicted(ctx context.Context, key string, f finding, d *entryData, late time.Duration) error {
+	client, ok := s.clients.Load(d.Request.Account)
+	row := rowOf(d.Request.Route)
+	isAbsent, listsAnswer := f.evidence == absent, row.listsIDs && f.answer != nil
+	if !ok || row.check == nil || isAbsent && d.Send.Before == nil || !isAbsent && !listsAnswer {
 		return nil
 	}
-	v, err := row.verdict(ctx, &target{client: client.(*lending.Client), ids: d.IDs}, d.Before, max(1, d.Adds))
+	after, err := row.check(ctx, &target{client: client.(*lending.Client), ids: d.Request.IDs})
 	switch {
 	case errors.Is(err, errNeedsRequest), lending.OutcomeOf(err) == lending.OutcomeRejected:
 		return nil // the check can tell nothing more
 	case err != nil:
 		return &Error{Key: key, kind: ErrInDoubt, cause: redact.Hide(err), Why: "the check failed", RetryAfter: time.Second}
-	case v.happened:
-		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the check shows the mutation; read "+d.CheckWith)
+	case isAbsent && row.judge(d.Send.Before, after, max(1, d.Send.Adds)).evidence == happened:
+		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the check shows the mutation; read "+d.Request.CheckWith)
+	case isAbsent || after.Count < 0 || after.shows(uuidsIn(string(f.answer))):
+	case late > 0:
+		return &Error{Key: key, kind: ErrInDoubt, Why: "no read shows the record of the verdict yet", RetryAfter: time.Second}
+	default:
+		return argumentError("Verdict", lending.CodeConflict, "must hold the id of the mutation's record: no read shows it; read "+d.Request.CheckWith)
 	}
 	return nil
 }
 
+// shows reports whether s has one of ids.
+func (s snapshot) shows(ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.IDs, id) })
+}
+
 // isCorrectable reports whether the entry has a verdict and no call has relied on the verdict.
 func (d *entryData) isCorrectable(entry *store.Entry) bool {
-	return d.Verdict != nil && !isInDoubt(entry.State) && (entry.Lock != "" || !d.Verdict.Locked)
+	return d.Verdict.Correctable && !isInDoubt(entry.State) && (entry.Lock != "" || !d.Verdict.Locked)
 }
 
 // resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the
 // lock then changes the entry, which ends the time for corrections.
 func (d *entryData) resolved(entry *store.Entry, r Resolution, maxAnswer int) store.Entry {
 	idle := d.idle(entry)
-	d.Why, d.ResolvedBy = r.Why, r.By
-	next := d.ended(entry, r.Verdict.verdict(), maxAnswer)
-	d.Idle, d.Verdict = idle, &freshVerdict{Locked: entry.Lock != ""}
+	d.Verdict = decision{By: r.By, Why: r.Why, Correctable: true, Locked: entry.Lock != ""}
+	next := d.ended(entry, r.Verdict.finding(), maxAnswer)
+	d.Doubt.Idle = idle
 	next.Lock, next.Data = entry.Lock, d.bytes()
 	return next
 }

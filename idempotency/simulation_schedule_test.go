@@ -266,7 +266,7 @@ func (s *schedule) help(c *caller, all bool) {
 			m := s.commands[u.Key]
 			s.mu.Unlock()
 			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{
-				By: "Grace", Why: "looked it up",
+				By: "Grace", Why: "looked it up", Sends: u.Sends,
 				Verdict: s.verdict(c, m),
 			})
 			c.note("resolves %s: %v", u.Key, err)

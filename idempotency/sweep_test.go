@@ -40,7 +40,7 @@ func TestSweepGoesOn(t *testing.T) {
 		for i := range unreadable + readable {
 			entry := store.Entry{Key: fmt.Sprintf(":%04d", i), State: store.Done, Data: []byte("?")}
 			if i >= unreadable {
-				entry.Data = []byte(`{"route":"POST /a","status":200}`)
+				entry.Data = []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`)
 			}
 			require.NoError(t, entries.Save(t.Context(), entry))
 		}
@@ -78,7 +78,7 @@ func TestSweepHoldsAPage(t *testing.T) {
 	answer := strings.Repeat("eHh4", 1<<18)
 	for i := range n {
 		entry := store.Entry{Key: fmt.Sprint(":", i), State: store.Done}
-		entry.Data = fmt.Appendf(nil, `{"route":"POST /a","status":200,"answer":"%s"}`, answer)
+		entry.Data = fmt.Appendf(nil, `{"request":{"route":"POST /a"},"response":{"status":200,"body":"%s"}}`, answer)
 		require.NoError(t, entries.Save(t.Context(), entry))
 	}
 	largest, live := uint64(0), func() uint64 {
@@ -161,20 +161,20 @@ func TestForgetLeavesWhatIsNotFinished(t *testing.T) {
 		want  error
 		after time.Duration
 	}{
-		{"in flight", store.Sent, "lock", `"lease":60000000000`, idempotency.ErrInProgress, time.Minute},
-		{"its process has died", store.Sent, "lock", `"lease":0`, idempotency.ErrInDoubt, 0},
-		{"in doubt", store.InDoubt, "lock", `"sends":1`, idempotency.ErrInDoubt, 0},
-		{"needs review", store.NeedsReview, "", `"sends":1`, idempotency.ErrNeedsReview, 0},
-		{"about to be sent", store.Free, "lock", `"sends":0`, idempotency.ErrInProgress, 10 * time.Second},
+		{"in flight", store.Sent, "lock", `"send":{"lease":60000000000}`, idempotency.ErrInProgress, time.Minute},
+		{"its process has died", store.Sent, "lock", `"send":{}`, idempotency.ErrInDoubt, 0},
+		{"in doubt", store.InDoubt, "lock", `"send":{"number":1}`, idempotency.ErrInDoubt, 0},
+		{"needs review", store.NeedsReview, "", `"send":{"number":1}`, idempotency.ErrNeedsReview, 0},
+		{"about to be sent", store.Free, "lock", `"send":{}`, idempotency.ErrInProgress, 10 * time.Second},
 		{"sent twice", store.Done, "lock", `"hold":30000000000`, idempotency.ErrInDoubt, 30 * time.Second},
 		{"cannot be read", store.InDoubt, "lock", `?`, idempotency.ErrInDoubt, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 				for i, state := range []store.State{store.Done, test.state, store.Forgotten} {
-					entry := store.Entry{Key: fmt.Sprint(":a/", i), State: state, Data: []byte(`{"route":"POST /a"}`)}
+					entry := store.Entry{Key: fmt.Sprint(":a/", i), State: state, Data: []byte(`{"request":{"route":"POST /a"}}`)}
 					if i == 1 {
-						entry.Lock, entry.Data = test.lock, fmt.Appendf(nil, `{"route":"POST /a",%s}`, test.data)
+						entry.Lock, entry.Data = test.lock, fmt.Appendf(nil, `{"request":{"route":"POST /a"},%s}`, test.data)
 					}
 					require.NoError(t, entries.Save(t.Context(), entry))
 				}

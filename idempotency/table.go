@@ -13,14 +13,15 @@ import (
 // person.
 type route struct {
 	note      string // for a person: why no check can tell
-	assumes   string // the assumption behind the verdict
+	assumes   string // the assumption behind the finding
 	others    string // an action of another program with the same effect
 	adds      bool   // the mutation adds records to those of check
 	ids       bool   // a later step needs only the ids of the response
+	listsIDs  bool   // the reads list the ids of the response
 	replaces  bool   // the mutation may replace an earlier record
 	setsValue bool   // a resend sets the same value again
 
-	// check reads before the send, and again after a lost response. compare returns the verdict.
+	// check reads before the send, and again after a lost response. compare returns the finding.
 	check   func(context.Context, *target) (snapshot, error)
 	compare comparison
 
@@ -73,12 +74,12 @@ func rowOf(name string) route {
 	// The list of the customer has one more application. Applications.Get accepts the new UUID.
 	case "POST /api/Application/create-application":
 		return route{
-			adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer,
+			adds: true, listsIDs: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer,
 			others: "creates an application for the customer",
 		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			adds: true, ids: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
+			adds: true, ids: true, listsIDs: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
 			others: "creates as many applications for the customer",
 			note:   "reads cannot distinguish the applications of several customers",
 		}
@@ -175,60 +176,66 @@ const (
 	allApplicants = "the list has all applicants"
 )
 
-// comparison returns the verdict on a mutation of n records, from the snapshots before and after.
-type comparison func(before, after snapshot, n int) verdict
+// comparison returns the finding on a mutation of n records, from the snapshots before and after.
+type comparison func(before, after snapshot, n int) finding
 
 // oneMore takes n new records for a success, and an unchanged list for an absence.
-func oneMore(before, after snapshot, n int) verdict { return counted(before, after, n) }
+func oneMore(before, after snapshot, n int) finding { return counted(before, after, n) }
 
 // oneLess is oneMore for mutations that remove a record.
-func oneLess(before, after snapshot, n int) verdict { return counted(before, after, -n) }
+func oneLess(before, after snapshot, n int) finding { return counted(before, after, -n) }
 
 // firstOfItsName is oneMore for a record that can exist only once: an earlier record hides the
 // mutation.
-func firstOfItsName(before, after snapshot, n int) verdict {
+func firstOfItsName(before, after snapshot, n int) finding {
 	if before.Count > 0 {
-		return verdict{why: "the record existed before"}
+		return finding{why: "the record existed before"}
 	}
 	return counted(before, after, n)
 }
 
 // firstSeen takes the first record for a success. No published field identifies a new version of
 // an earlier record, and a list without the record proves nothing.
-func firstSeen(before, after snapshot, n int) verdict {
+func firstSeen(before, after snapshot, n int) finding {
 	if before.Count > 0 {
-		return verdict{why: "there was an offer before, and no published field identifies a new one"}
+		return finding{why: "there was an offer before, and no published field identifies a new one"}
 	}
-	v := counted(before, after, n)
-	if v.absent {
-		return verdict{early: true}
+	f := counted(before, after, n)
+	if f.evidence == absent {
+		return finding{evidence: unclear}
 	}
-	return v
+	return f
 }
 
-func counted(before, after snapshot, step int) verdict {
+func counted(before, after snapshot, step int) finding {
 	switch want := before.Count + step; {
 	case after.Count == want:
-		return verdict{happened: true}
+		return finding{evidence: happened}
 	case after.Count != before.Count:
-		return verdict{why: fmt.Sprintf("there are %d records where there were %d", after.Count, before.Count), early: after.Count < want}
+		f := finding{why: fmt.Sprintf("there are %d records where there were %d", after.Count, before.Count)}
+		if after.Count < want {
+			f.evidence = unclear
+		}
+		return f
 	case after.State != before.State:
-		return verdict{early: true}
+		return finding{evidence: unclear}
 	}
-	return verdict{absent: true}
+	return finding{evidence: absent}
 }
 
-// judge returns the verdict on a mutation of n records, from the snapshots before and after.
-func (r route) judge(before *snapshot, after snapshot, n int) verdict {
+// judge returns the finding on a mutation of n records, from the snapshots before and after.
+func (r route) judge(before *snapshot, after snapshot, n int) finding {
 	if before == nil || before.Count < 0 {
-		return verdict{why: notCounted}
+		return finding{why: notCounted}
 	}
 	if after.Count < 0 {
-		return verdict{why: "the present count of records is not known", early: true}
+		return finding{why: "the present count of records is not known", evidence: unclear}
 	}
-	v := r.compare(*before, after, n)
-	v.why = cmp.Or(v.why, r.note, "other fields have changed")
-	return v
+	f := r.compare(*before, after, n)
+	if f.evidence == silent || f.evidence == unclear {
+		f.why = cmp.Or(f.why, r.note, "other fields have changed")
+	}
+	return f
 }
 
 // reason tells a person why there is no check.
@@ -248,8 +255,8 @@ func records(call *lending.MutationCall) int {
 	return max(1, len(bulk))
 }
 
-// leaves returns the number of new records after the mutation, or -1 if unknown.
-func (r route) leaves(call *lending.MutationCall, before *snapshot) int {
+// added returns the number of new records after the mutation, or -1 if unknown.
+func (r route) added(call *lending.MutationCall, before *snapshot) int {
 	if r.replaces && before != nil && before.Count > 0 {
 		return -1
 	}

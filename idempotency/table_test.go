@@ -117,7 +117,7 @@ func lossOf(row route) string {
 	if row.answer != nil {
 		seen += ", with the response"
 	}
-	if row.compare(nothing, nothing, 1).absent {
+	if row.compare(nothing, nothing, 1).evidence == absent {
 		return seen + "; not found for MaxLateness: resent"
 	}
 	return seen + "; not found for MaxLateness: a person decides: " + row.reason()

@@ -105,6 +105,7 @@ type order struct {
 	Answer     json.RawMessage `json:"answer"`
 	AnswerText string          `json:"answerText"` // the same as text, from the page's form
 	Why        string          `json:"why"`
+	Sends      int             `json:"sends"`   // of the key that the person has looked at
 	Correct    bool            `json:"correct"` // the verdict replaces an earlier verdict
 
 	ID     string   `json:"id"` // for a single dead letter

@@ -18,7 +18,7 @@
 //
 //	GET  api/keys?state=&prefix=&older=&after=&limit=   a page of keys, oldest first
 //	GET  api/key?key=order-42/confirm                   a key, or 404 with the nearest keys
-//	POST api/resolve                                    {"key","verdict","answer","why","correct"}
+//	POST api/resolve                                    {"key","verdict","sends","answer","why","correct"}
 //	GET  api/inboxes/{inbox}?event=&from=&before=&after=&limit=
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
 //	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event","from","before"}

@@ -243,7 +243,7 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict, Correct: o.Correct}); err != nil {
+	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict, Correct: o.Correct, Sends: o.Sends}); err != nil {
 		f := *asFailure(err)
 		if f.Status == http.StatusConflict {
 			if now, err := d.find(r.Context(), o.Key); err == nil {

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,29 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 	assert.Contains(t, text, `"state":"done"`)
 	assert.Contains(t, b.actions.String(),
 		`who=dora what="resolve \"order-42/confirm\": happened" why="Loans.Withdrawals shows it" records=1`)
+}
+
+// TestPersonDecidesWhatThePageShowed holds that a verdict names the sends that the person has seen.
+func TestPersonDecidesWhatThePageShowed(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.loseDocument("order-1/document")
+	require.Contains(t, b.read("?prefix=order-1"), `name="sends" value="1"`)
+	require.NoError(t, b.entries.Save(t.Context(), sentAgain(t, b.entries, ":order-1/document")))
+	order := map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen", "sends": 1}
+	text := b.refused(http.StatusConflict, "api/resolve", order)
+	require.Contains(t, text, "sent again")
+	order["sends"] = 2
+	b.act("api/resolve", order)
+}
+
+// sentAgain returns the stored entry with another send.
+func sentAgain(t *testing.T, entries store.Store, key string) store.Entry {
+	t.Helper()
+	entry, err := entries.Load(t.Context(), key)
+	require.NoError(t, err)
+	entry.Data = bytes.Replace(entry.Data, []byte(`"number":1`), []byte(`"number":2`), 1)
+	return *entry
 }
 
 // TestPersonCorrectsAVerdict holds that a wrong verdict can be corrected with HTTP alone, until a

@@ -243,7 +243,7 @@ func (c *client) show(ctx context.Context, name string) error {
 }
 
 func (c *client) resolve(ctx context.Context, name, verdict string, o options) error {
-	body := map[string]any{"key": name, "verdict": verdict, "why": o.why, "correct": o.correct}
+	body := map[string]any{"key": name, "verdict": verdict, "why": o.why, "correct": o.correct, "sends": o.sends}
 	if o.answer != "" {
 		text, err := c.file(o.answer)
 		if err != nil {

@@ -25,8 +25,9 @@ const usage = `usage: lending-ops [-url URL] [-json] command
   doubt [-prefix P]                           mutations in doubt that a check will decide
   keys [-prefix P] [-state S]                 all keys, oldest first
   show KEY                                    a key, with the reads to check it with
-  resolve -why TEXT [-correct] [-answer FILE] KEY happened|not_happened
-                                              decide, or correct a verdict; FILE "-" is the input
+  resolve -why TEXT [-sends N] [-correct] [-answer FILE] KEY happened|not_happened
+                                              decide, or correct a verdict; N is "sent" of show (1 if
+                                              not given), FILE "-" is the input
   dead [FILTER] INBOX                         webhooks set aside
   redrive INBOX ID... | -all [FILTER] INBOX   make them due again
   drop -why TEXT INBOX ID... | -all [FILTER] INBOX
@@ -88,6 +89,7 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 type options struct {
 	prefix, state, event, from, before, why, answer string
 	all, correct                                    bool
+	sends                                           int
 }
 
 // command runs a command with its own flags, which stand before or behind its arguments.
@@ -107,6 +109,7 @@ func (c *client) command(ctx context.Context, args []string) error {
 	flags.StringVar(&o.answer, "answer", "", "")
 	flags.BoolVar(&o.all, "all", false, "")
 	flags.BoolVar(&o.correct, "correct", false, "")
+	flags.IntVar(&o.sends, "sends", 1, "")
 	var words []string
 	for rest := args[1:]; len(rest) > 0; {
 		if err := flags.Parse(rest); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -24,59 +26,109 @@ import (
 
 const callDuration = "lending.client.call.duration"
 
-// TestCall has a read answered at its second attempt, with both observers.
+// TestCall has a read with three attempts: after a 503, and after a 401 with another token.
 func TestCall(t *testing.T) {
-	service, tel, attempts := newService(t), newTelemetry(), newTelemetry()
-	client := newClient(t, service, tel.observeCalls(lendingotel.WithBaseURL(service.URL)),
-		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers),
+	service, tel, attempts := newService(t, lendingtest.WithBasePath("/tenant")), newTelemetry(), newTelemetry()
+	base := lendingotel.WithBaseURL(service.URL)
+	client, err := lending.New(service.URL, tel.observeCalls(base), lending.WithTokenSource(renewable{service}),
+		lending.WithObserver(lendingotel.Observer(base, lendingotel.WithTracerProvider(tel.tracers),
 			lendingotel.WithMeterProvider(attempts.meters))))
+	require.NoError(t, err)
+	defer client.Close()
 	loan := service.AddLoan(lendingtest.Loan{})
 	service.Fail("GET "+getLoan, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+	service.Fail("GET "+getLoan, lendingtest.Fault{Status: http.StatusUnauthorized})
 
 	before := time.Now()
 	ctx, parent := tel.tracers.Tracer("caller").Start(t.Context(), "parent")
-	_, err := client.Loans.Get(ctx, loanID(t, loan.ID))
+	_, err = client.Loans.Get(ctx, loanID(t, loan.ID))
 	require.NoError(t, err)
 	after := time.Now()
 
 	spans := tel.spans.GetSpans()
-	require.Len(t, spans, 3)
-	call := spans[2]
+	require.Len(t, spans, 4)
+	call := spans[3]
 	assert.Equal(t, "call GET "+getLoan, call.Name)
 	assert.Equal(t, trace.SpanKindInternal, call.SpanKind)
 	assert.Equal(t, sdktrace.Status{}, call.Status)
 	assert.Equal(t, parent.SpanContext().SpanID(), call.Parent.SpanID())
 	assert.False(t, call.StartTime.Before(before), "the span began before the call")
 	assert.False(t, call.EndTime.After(after), "the span ended after the call")
-	for _, attempt := range spans[:2] {
-		assert.Equal(t, "GET "+getLoan, attempt.Name)
-		assert.Equal(t, call.SpanContext.SpanID(), attempt.Parent.SpanID())
-		assert.False(t, attempt.StartTime.Before(call.StartTime))
-		assert.False(t, attempt.EndTime.After(call.EndTime))
-	}
-
+	assert.Equal(t, "github.com/lendingapi/lending-go/contrib/otel", call.InstrumentationScope.Name)
+	assert.Equal(t, "https://opentelemetry.io/schemas/1.43.0", call.InstrumentationScope.SchemaURL)
 	want := map[string]any{
 		"http.request.method": "GET", "url.template": getLoan, "lending.effect": "read", "lending.outcome": "done",
 		"http.response.status_code": int64(200), "server.address": "127.0.0.1", "server.port": portOf(t, service.URL),
 	}
-	scope, points := tel.measuredBy(t, callDuration)
-	assert.Equal(t, call.InstrumentationScope, scope.Scope)
-	assert.Equal(t, "s", scope.Metrics[0].Unit)
-	require.Len(t, points, 1)
+	bounds := []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
+	scope, points := attempts.measured(t)
+	assertMeasured(t, scope, points, bounds, 3)
+	assert.Contains(t, measurements(points), want)
+	scope, points = tel.measuredBy(t, callDuration)
+	assertMeasured(t, scope, points, append(bounds, 30, 60, 120), 1)
 	assert.Equal(t, "Duration of calls, with their repetitions, waits and sign-ins.", scope.Metrics[0].Description)
-	assert.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120},
-		points[0].Bounds)
 	assert.Equal(t, want, values(points[0].Attributes.ToSlice()))
 	assert.InDelta(t, call.EndTime.Sub(call.StartTime).Seconds(), points[0].Sum, 1e-9)
 	id := call.SpanContext.SpanID()
-	require.Len(t, points[0].Exemplars, 1)
 	assert.Equal(t, id[:], points[0].Exemplars[0].SpanID, "the exemplar leads to the span of the call")
-	want["lending.attempts"] = int64(2)
+
+	want["lending.attempts"] = int64(3)
 	assert.Equal(t, want, values(call.Attributes))
+	delete(want, "lending.attempts")
+	for i, attempt := range spans[:3] {
+		assert.Equal(t, "GET "+getLoan, attempt.Name)
+		assert.Equal(t, trace.SpanKindClient, attempt.SpanKind)
+		assert.Equal(t, call.SpanContext.SpanID(), attempt.Parent.SpanID())
+		assert.False(t, attempt.StartTime.Before(call.StartTime))
+		assert.False(t, attempt.EndTime.After(call.EndTime))
+		want["lending.outcome"] = []string{"unknown", "rejected", "done"}[i]
+		want["http.response.status_code"] = []int64{503, 401, 200}[i]
+		code := codes.Unset
+		if delete(want, "error.type"); i < 2 {
+			want["error.type"], code = []string{"503", "401"}[i], codes.Error
+		}
+		if i > 0 {
+			want["http.request.resend_count"] = int64(i)
+		}
+		assert.Equal(t, want, values(attempt.Attributes))
+		assert.Equal(t, sdktrace.Status{Code: code}, attempt.Status, "the status code needs no description")
+	}
 }
 
-// TestCallFailures has calls end in the ways that their attempts do not tell, and in some
-// that they do.
+// assertMeasured holds that a histogram has the bounds, and an exemplar for each of n points.
+func assertMeasured(t *testing.T, scope metricdata.ScopeMetrics, points []metricdata.HistogramDataPoint[float64],
+	bounds []float64, n int,
+) {
+	t.Helper()
+	assert.Equal(t, "s", scope.Metrics[0].Unit)
+	assert.Equal(t, "https://opentelemetry.io/schemas/1.43.0", scope.Scope.SchemaURL)
+	require.Len(t, points, n)
+	for _, point := range points {
+		assert.Equal(t, bounds, point.Bounds)
+		assert.EqualValues(t, 1, point.Count)
+		assert.Len(t, point.Exemplars, 1)
+	}
+}
+
+// measurements are the attributes of points, by name.
+func measurements(points []metricdata.HistogramDataPoint[float64]) (all []map[string]any) {
+	for _, point := range points {
+		all = append(all, values(point.Attributes.ToSlice()))
+	}
+	return all
+}
+
+// renewable gets another token after every refusal.
+type renewable struct{ service *lendingtest.Server }
+
+func (r renewable) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(r.service.Token(lendingtest.Username))}, nil
+}
+
+func (renewable) Invalidate(lending.Token) {}
+
+// TestCallFailures has a mutation fail in each way, and holds the error of the call and of its
+// attempt.
 func TestCallFailures(t *testing.T) {
 	process := "GET " + process
 	for _, test := range []struct {
@@ -86,10 +138,13 @@ func TestCallFailures(t *testing.T) {
 		answer   http.HandlerFunc
 		options  []lending.Option
 		noID     bool
+		down     bool // the service
 		attempts int
 		status   any
 		outcome  string
 		failure  string
+		attempt  any    // error.type of the attempt, if it differs; "none" for no error
+		text     string // of the attempt's status
 
 		described bool
 	}{
@@ -123,20 +178,34 @@ func TestCallFailures(t *testing.T) {
 		},
 		{
 			name: "answer lost", fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown",
-			failure: "connection_reset", described: true,
+			failure: "connection_reset", described: true, text: "connection reset",
+		},
+		{
+			name: "server error, cut", fault: lendingtest.Fault{Status: 500, CutBody: 3}, attempts: 1, status: int64(500),
+			outcome: "unknown", failure: "500",
+		},
+		{
+			name:     "redirect",
+			fault:    lendingtest.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"/elsewhere"}}},
+			attempts: 1, status: int64(302), outcome: "unknown", failure: "302",
+		},
+		{
+			name: "unreachable", down: true, attempts: 1, outcome: "not sent", failure: "connection_failed",
+			described: true, text: "cannot connect to ",
 		},
 		{
 			name: "no content", fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204),
-			outcome: "done", failure: "no_content",
+			outcome: "done", failure: "no_content", attempt: "none",
 		},
 		{
 			name: "undecodable", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)},
 			attempts: 1,
-			status:   int64(200), outcome: "done", failure: "answer_not_decoded",
+			status:   int64(200), outcome: "done", failure: "answer_not_decoded", attempt: "none",
 		},
 		{
 			name: "cut", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
 			attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed",
+			text: "connection closed before the answer was complete",
 		},
 		{
 			name: "page of HTML", answer: html, attempts: 1, status: int64(200), outcome: "unknown",
@@ -145,16 +214,16 @@ func TestCallFailures(t *testing.T) {
 		{
 			name:     "malformed answer",
 			answer:   func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") },
-			attempts: 1, outcome: "unknown", failure: "_OTHER", described: true,
+			attempts: 1, outcome: "unknown", failure: "_OTHER", described: true, text: "failed (",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			service, tel := newService(t), newTelemetry()
+			service, tel, attempts := newService(t), newTelemetry(), newTelemetry()
 			options := test.options
 			if options == nil {
 				options = []lending.Option{lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username)))}
 			}
-			client, err := lending.New(service.URL, append(options, tel.observeCalls())...)
+			client, err := lending.New(service.URL, append(options, tel.observeCalls(), attempts.observe())...)
 			require.NoError(t, err)
 			defer client.Close()
 			service.Fail(process, test.fault)
@@ -163,6 +232,9 @@ func TestCallFailures(t *testing.T) {
 			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 			if test.noID {
 				id = lending.ApplicationID{}
+			}
+			if test.down {
+				service.Close()
 			}
 
 			_, err = client.Applications.Process(t.Context(), id)
@@ -184,11 +256,27 @@ func TestCallFailures(t *testing.T) {
 			_, points := tel.measuredBy(t, callDuration)
 			require.Len(t, points, len(spans))
 			delete(got, "lending.attempts")
-			var measured []map[string]any
-			for _, point := range points {
-				measured = append(measured, values(point.Attributes.ToSlice()))
+			assert.Contains(t, measurements(points), got)
+
+			sent := 0
+			for _, attempt := range attempts.spans.GetSpans() {
+				if attempt.Name != process {
+					continue // of a sign-in
+				}
+				sent++
+				got := values(attempt.Attributes)
+				want := map[any]any{nil: test.failure, "none": nil}
+				assert.Equal(t, want[test.attempt], got["error.type"])
+				assert.Equal(t, test.status, got["http.response.status_code"])
+				assert.Equal(t, test.outcome, got["lending.outcome"])
+				assert.Equal(t, "mutation", got["lending.effect"], "a GET that changes state")
+				assert.Equal(t, got["error.type"] != nil, attempt.Status.Code == codes.Error)
+				assert.True(t, strings.HasPrefix(attempt.Status.Description, test.text), attempt.Status.Description)
+				assert.Equal(t, test.text != "", attempt.Status.Description != "")
+				_, points := attempts.measured(t)
+				assert.Contains(t, measurements(points), got)
 			}
-			assert.Contains(t, measured, got)
+			assert.Equal(t, test.attempts, sent)
 		})
 	}
 }
@@ -344,8 +432,8 @@ type torn struct{}
 
 func (torn) Token(context.Context) (lending.Token, error) { panic("torn") }
 
-// TestCallSignIn finds a shared sign-in in traces of its own, with its attempts.
-func TestCallSignIn(t *testing.T) {
+// TestSignInIsATraceOfItsOwn holds that the spans of a shared sign-in are not those of a caller.
+func TestSignInIsATraceOfItsOwn(t *testing.T) {
 	service, tel := newService(t), newTelemetry()
 	client, err := lending.New(service.URL, tel.observeCalls(), tel.observe(),
 		lending.WithCredentials(lending.Credentials{

@@ -11,25 +11,17 @@
 //
 // # Spans of calls
 //
-// Every call has a span of kind internal: a child of the span in the caller's context. This
-// includes calls without a request to the service, for example because of an invalid argument.
-// The name of the span is "call", the method and the route. The span ends when the caller gets
-// the result, so its duration includes the waits between attempts. A successful response with an
-// undecodable body is an error.
-//
-// The attributes are those of attempts, with three differences:
-//
-//   - http.response.status_code is the status of the last response.
-//   - lending.attempts replaces http.request.resend_count.
-//   - lending.outcome is the result of [lending.OutcomeOf].
+// Every call has a span of kind internal, also without a request to the service: a child of the
+// span in the caller's context. Its name is "call", the method and the route. It ends with the
+// result, so its duration includes waits and sign-ins. The attributes are those of attempts, but
+// http.response.status_code is that of the last response, lending.attempts replaces
+// http.request.resend_count, and lending.outcome is the result of [lending.OutcomeOf].
 //
 // # Spans of attempts
 //
-// Every attempt has a span of kind client: a child of the span of its call. A read with retries
-// has several. The name is the method and the route, for example "GET
-// /api/Loan/get-loan/{loanId}". The span begins before the search for a connection and ends
-// after the last byte of the response. It contains neither a sign-in nor the wait between two
-// attempts. Span and attributes follow version 1.43.0 of the semantic conventions for HTTP
+// Every attempt has a span of kind client: a child of the span of its call. Its name is the method
+// and the route. It begins before the search for a connection and ends after the last byte of
+// the response. Span and attributes follow version 1.43.0 of the semantic conventions for HTTP
 // clients:
 //
 //	http.request.method        GET
@@ -43,12 +35,10 @@
 //	lending.outcome            done, rejected, not sent, unknown
 //	lending.idempotency        sent, check; of calls also replayed, rebuilt, refused; absent without a key
 //
-// The route is the template of the interface, without a path in the base URL. The outcome of an
-// attempt is the outcome that the call has if no attempt follows.
-//
-// The status of a span is Error if the call returns an error after this attempt. That includes
-// every 4xx. The description of the status is the text of [lending.Attempt].Err, which quotes no
-// value. The attribute error.type is the status of the response, or
+// The outcome of an attempt is the outcome that the call has if no attempt follows. The status of
+// a span is Error if the call returns an error after this attempt, with the text of
+// [lending.Attempt].Err, which quotes no value. The attribute error.type is the status of the
+// response, or
 //
 //	canceled               the context of the call was canceled
 //	timeout                the context's deadline, or a limit of the transport, has passed
@@ -109,11 +99,9 @@
 // # Privacy
 //
 // The spans and metrics hold no URL, no value of a parameter, no idempotency key, no header, no
-// body, and nothing of a response except its status. A customer's email address, an SSN or a
-// token can therefore not reach a collector. The conventions require url.full; this package
-// leaves the attribute out on purpose. The conventions also require server.address and
-// server.port, which need [WithBaseURL]. The route of [lending.Client.Do] is the Path as the
-// caller wrote it, so put values in Args.
+// body, and nothing of a response except its status: url.full of the conventions is left out on
+// purpose. The route of [lending.Client.Do] is the Path as the caller wrote it, so put values in
+// Args.
 //
 // Do not use the transport of otelhttp below the client: for every attempt it records a second
 // span with the URL and its query.
@@ -121,12 +109,9 @@
 // # Combination with other observers
 //
 // The observers are functions. Call them from a function of your own to leave attempts out or to
-// count more: see the examples. Several [lending.WithCallObserver], [lending.WithObserver] and
-// [lending.WithLogger] work together. The logger gets the same context, so a handler that adds
-// trace IDs finds the span of the call. Views of the metric SDK drop attributes or change
-// bounds.
+// count more: see the examples. Several observers and loggers work together. The logger gets the
+// same context, so a handler that adds trace IDs finds the span of the call.
 //
-// All calls that wait for a token share a sign-in. The spans of a sign-in therefore have no
-// parent and begin traces of their own. The spans of attempts are recorded after the attempt, so
-// requests carry no traceparent header.
+// All calls that wait for a token share a sign-in, whose spans begin traces of their own. The
+// spans of attempts are recorded after the attempt, so requests carry no traceparent header.
 package lendingotel

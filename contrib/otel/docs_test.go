@@ -23,9 +23,7 @@ var credentials = lending.Credentials{
 	Password: lending.NewSecret(lendingtest.AdministratorPassword),
 }
 
-// The code block of the package documentation, and that of contrib/README.md. Both make
-// spans with the global provider.
-
+// The code block of the package documentation and of contrib/README.md, with the global providers.
 func TestDocumentation(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -35,17 +33,6 @@ func TestDocumentation(t *testing.T) {
 		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithBaseURL(baseURL))),
 		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(baseURL))),
 	)
-	require.NoError(t, err)
-	signIn(t, client)
-}
-
-func TestReadme(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	address := service.URL
-	client, err := lending.New(address, lending.WithCredentials(credentials),
-		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithBaseURL(address))),
-		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(address))))
 	require.NoError(t, err)
 	signIn(t, client)
 }

@@ -142,38 +142,3 @@ func ExampleObserver_filtered() {
 	// Output:
 	// GET /api/Webhook/get-all-subscriptions
 }
-
-// With the base URL, spans and measurements name the service.
-func ExampleWithBaseURL() {
-	exporter := tracetest.NewInMemoryExporter()
-	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
-	service := lendingtest.NewServer(lendingtest.WithBasePath("/sandbox"))
-	service.Close() // the connection is refused
-
-	client, err := lending.New(service.URL,
-		lending.WithTokenSource(lending.StaticToken("token")),
-		lending.WithObserver(lendingotel.Observer(
-			lendingotel.WithTracerProvider(provider),
-			lendingotel.WithBaseURL(service.URL),
-		)),
-	)
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
-
-	if err := client.Applications.Cancel(context.Background(), lending.ApplicationID{1}); err == nil {
-		panic("there should be no answer")
-	}
-	for _, span := range exporter.GetSpans() {
-		for _, attribute := range span.Attributes {
-			switch attribute.Key {
-			case "server.address", "lending.outcome":
-				fmt.Println(attribute.Key, "=", attribute.Value.String())
-			}
-		}
-	}
-	// Output:
-	// lending.outcome = not sent
-	// server.address = 127.0.0.1
-}

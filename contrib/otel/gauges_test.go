@@ -109,14 +109,10 @@ func TestGaugesOfASession(t *testing.T) {
 		lines, err = collect()
 		require.NoError(t, err)
 		require.Contains(t, lines, fmt.Sprint("lending.session.token_life  ", time.Until(token.Expires).Seconds()))
-	})
-}
 
-func TestGaugesTellThatAPersonIsNeeded(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
-		require.Error(t, client.Session().SignIn(t.Context()))
-		lines, err := gauges(t, lendingotel.Sources{Session: client.Session()})()
+		wrong := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
+		require.Error(t, wrong.Session().SignIn(t.Context()))
+		lines, err = gauges(t, lendingotel.Sources{Session: wrong.Session()})()
 		require.NoError(t, err)
 		require.Contains(t, lines, "lending.session.sign_in_needed  1")
 	})

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
@@ -18,141 +16,95 @@ import (
 // of the plan. The result is as from [json.Unmarshal]: the same value, or the same error and the
 // same part of the value. Unmarshal returns nil if data fits.
 func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
-	into, start := reflect.ValueOf(v).Elem(), jsonsplit.Space(data, 0)
-	if p.kind != foreign && p.kind != awkward && into.IsZero() && p.fits(data, start) { // encoding/json merges data with a value that is not zero
-		d := decoder{data: data, size: p.sizeHint(), goesOn: p.calls && goesOn()}
-		if _, ok := d.value(start, p, into); ok && d.err == nil {
-			p.remember(d.used)
+	d := decoder{data: data, size: int(p.size.Load()), failed: jsonsplit.Space(data, 0), foreign: true}
+	into := reflect.ValueOf(v).Elem()
+	if p.kind > awkward && into.IsZero() { // encoding/json merges data with a value that is not zero
+		if _, ok := d.value(d.failed, p, into); ok {
+			p.size.Store(int32(min(d.used, chunk)))
 			return nil
-		}
-		if p.calls {
-			return p.misfit(data, d.failed, d.err)
 		}
 		into.SetZero()
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return p.misfit(data, -1, err)
+		return d.misfit(base(into.Type()), err)
 	}
 	return nil
 }
 
-// fits reports whether data fits, apart from methods that must not run twice. A plan without
-// such methods decides while decoding.
-func (p *Plan) fits(data []byte, start int) bool {
-	if !p.calls {
-		return true
-	}
-	d := decoder{data: data, dry: true}
-	_, ok := d.value(start, p, reflect.Value{})
-	return ok
-}
-
-// decoder fills zero values, or nothing in a dry run. Its methods take the start i of a value
-// and return its end, and whether the value was decoded. If not, encoding/json decodes
-// everything again and returns its error.
+// decoder fills zero values. Its methods take the start i of a value and return its end, and
+// whether the value was decoded. If not, encoding/json decodes everything again and returns its
+// error.
 type decoder struct {
 	data    []byte
-	dry     bool
 	strings strings.Builder // written text never moves: see keep
 	size    int             // of the strings, probably
 	used    int             // by them
-	goesOn  bool            // after the error of a method
-	failed  int             // start of the first value with a failed method
-	err     error           // of that method
+	failed  int             // the start of the first value that does not fit
+	foreign bool            // encoding/json knows which part of that value does not fit
 }
 
-//nolint:funlen // a case for each kind
+// value decodes the value at i.
 func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	c := d.data[i]
-	if c == 'n' && p.kind > itself {
+	switch {
+	case c == 'n' && p.kind > itself:
 		return i + len("null"), true
-	}
-	switch p.kind {
-	case structure:
+	case p.kind == structure && c == '{':
 		return d.members(i, p, v)
-	case slice:
+	case p.kind == slice && c == '[':
 		return d.elements(i, p, v)
-	case pointer:
-		if !d.dry {
-			v.Set(reflect.New(v.Type().Elem()))
-			v = v.Elem()
-		}
-		return d.value(i, p.elem, v)
-	case text:
-		if c == '"' && !d.dry {
-			if end = jsonsplit.ASCII(d.data, i); end > 0 {
-				v.SetString(d.keep(d.data[i+1 : end-1]))
-				return end, true
-			}
-		}
-	default: // need the whole of the value
+	case p.kind == pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return d.value(i, p.elem, v.Elem())
 	}
 	end = jsonsplit.End(d.data, i)
-	raw := d.data[i:end:end]
-	if d.dry {
-		return end, p.maker.fits(raw, p.goType)
+	if ok = d.whole(i, end, p, v); !ok {
+		d.failed, d.foreign = i, p.kind <= awkward
 	}
+	return end, ok
+}
+
+// whole decodes the value from i to end, and reports whether it fits.
+func (d *decoder) whole(i, end int, p *Plan, v reflect.Value) (ok bool) {
+	raw := d.data[i:end:end]
+	c := raw[0]
 	switch p.kind {
 	case itself:
-		return end, d.called(i, v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw)) //nolint:forcetypeassert // as planned
+		return v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw) == nil //nolint:forcetypeassert // as planned
 	case text, itsText:
-		return end, c == '"' && d.text(i, raw, p, v)
+		return c == '"' && d.text(i, end, p, v)
 	case boolean:
 		v.SetBool(c == 't')
-		return end, c == 't' || c == 'f'
+		return c == 't' || c == 'f'
 	case number:
 		if c != '"' {
 			v.SetString(d.keep(raw))
-			return end, isNumber(c)
+			return isNumber(c)
 		}
 	case integer:
 		n, err := strconv.ParseInt(string(raw), 10, v.Type().Bits())
 		v.SetInt(n)
-		return end, err == nil
+		return err == nil
 	case unsigned:
 		n, err := strconv.ParseUint(string(raw), 10, v.Type().Bits())
 		v.SetUint(n)
-		return end, err == nil
+		return err == nil
 	case float:
 		f, err := strconv.ParseFloat(string(raw), v.Type().Bits())
 		v.SetFloat(f)
-		return end, err == nil && isNumber(c)
+		return err == nil && isNumber(c)
+	case slice, structure:
+		return false
 	default: // foreign
 	}
-	return end, json.Unmarshal(raw, v.Addr().Interface()) == nil
+	return json.Unmarshal(raw, v.Addr().Interface()) == nil
 }
 
 func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
-// called notes the error of the method of the value at i.
-func (d *decoder) called(i int, err error) (ok bool) {
-	if err != nil && d.err == nil {
-		d.failed, d.err = i, err
-	}
-	return err == nil || d.goesOn
-}
-
-// goesOn reports whether encoding/json decodes the rest of a text after a failed method, as from
-// Go 1.27 on.
-var goesOn = sync.OnceValue(func() bool {
-	var probe []failing
-	_ = json.Unmarshal([]byte("[1,2]"), &probe)
-	return len(probe) == 2 && probe[1] == 2
-})
-
-type failing int
-
-func (f *failing) UnmarshalJSON(data []byte) error {
-	*f = failing(data[0] - '0')
-	return errors.New("lending: a method that fails")
-}
-
 // members fills the fields of a struct. If a field occurs twice, encoding/json merges its
 // values, so the decoder leaves the struct to encoding/json.
 func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
-	if d.data[i] != '{' {
-		return i, false
-	}
 	var filled uint64
 	next := 0 // the likely field: members mostly come in the order of the fields
 	for i = jsonsplit.Space(d.data, i+1); d.data[i] != '}'; i = jsonsplit.Next(d.data, i) {
@@ -165,11 +117,7 @@ func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 			return i, false
 		}
 		filled |= 1 << f
-		var into reflect.Value
-		if !d.dry {
-			into = v.Field(p.fields[f].index)
-		}
-		if i, ok = d.value(i, p.fields[f].plan, into); !ok {
+		if i, ok = d.value(i, p.fields[f].plan, v.Field(p.fields[f].index)); !ok {
 			return i, false
 		}
 		next = f + 1
@@ -195,13 +143,7 @@ func (p *Plan) find(name []byte, next int) int {
 		if n += next; n >= len(p.fields) {
 			n -= len(p.fields)
 		}
-		if string(name) == p.fields[n].name {
-			return n
-		}
-	}
-	folded := string(name)
-	for n := range p.fields {
-		if strings.EqualFold(p.fields[n].name, folded) {
+		if field := p.fields[n].name; string(name) == field || strings.EqualFold(field, string(name)) {
 			return n
 		}
 	}
@@ -209,69 +151,48 @@ func (p *Plan) find(name []byte, next int) int {
 }
 
 func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
-	if d.data[i] != '[' {
-		return i, false
-	}
 	n := 0
 	for i = jsonsplit.Space(d.data, i+1); d.data[i] != ']'; i = jsonsplit.Next(d.data, i) {
-		var into reflect.Value
-		if !d.dry {
-			if n == v.Cap() {
-				v.Grow(1)
-			}
-			v.SetLen(n + 1)
-			into = v.Index(n)
+		if n == v.Cap() {
+			v.Grow(1)
 		}
-		if i, ok = d.value(i, p.elem, into); !ok {
+		v.SetLen(n + 1)
+		if i, ok = d.value(i, p.elem, v.Index(n)); !ok {
 			return i, false
 		}
 		n++
 	}
-	if n == 0 && !d.dry {
+	if n == 0 {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
 	return i + 1, true
 }
 
-// text takes the string at i unchanged. A string with escapes or invalid UTF-8 is for encoding/json.
-func (d *decoder) text(i int, raw []byte, p *Plan, v reflect.Value) (ok bool) {
-	plain := raw[1 : len(raw)-1 : len(raw)-1]
+// text takes the string from i to end unchanged. A string with escapes or invalid UTF-8 is for
+// encoding/json.
+func (d *decoder) text(i, end int, p *Plan, v reflect.Value) (ok bool) {
+	plain := d.data[i+1 : end-1 : end-1]
 	switch {
 	case bytes.IndexByte(plain, '\\') >= 0 || !utf8.Valid(plain):
-		return d.called(i, json.Unmarshal(raw, v.Addr().Interface()))
+		return json.Unmarshal(d.data[i:end], v.Addr().Interface()) == nil
 	case p.kind == itsText:
-		return d.called(i, v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(plain)) //nolint:forcetypeassert // as planned
+		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(plain) == nil //nolint:forcetypeassert // as planned
 	}
 	v.SetString(d.keep(plain))
 	return true
 }
 
-// chunk is the largest allocation shared by the strings of a value. A string keeps its whole
-// chunk in memory, so a chunk is no larger than the strings of earlier values.
+// chunk is the largest allocation shared by the strings of a value. A string keeps its chunk in
+// memory, so a chunk is little larger than the strings of the last value.
 const chunk = 1 << 10
 
 // keep returns a copy of b, a part of the data.
 func (d *decoder) keep(b []byte) string {
-	d.used += len(b)
-	if d.strings.Cap()-d.strings.Len() < len(b) {
+	if d.used += len(b); d.strings.Cap()-d.strings.Len() < len(b) {
 		d.strings.Reset()
-		d.strings.Grow(max(len(b), min(chunk, d.size, len(d.data))))
+		d.strings.Grow(max(len(b), min(chunk, d.size+d.size/4)))
 	}
 	from := d.strings.Len()
 	d.strings.Write(b)
 	return d.strings.String()[from:]
-}
-
-// sizeHint is the size of the strings of earlier values, and a quarter.
-func (p *Plan) sizeHint() int {
-	if size := int(p.size.Load()); size > 0 {
-		return size + size/4
-	}
-	return chunk
-}
-
-// remember notes the size of the strings of a value, and gradually forgets larger sizes.
-func (p *Plan) remember(used int) {
-	size := int(p.size.Load())
-	p.size.Store(int32(min(chunk, max(used, size-size/8, 1))))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/jsonplan"
+	"github.com/lendingapi/lending-go/internal/test/seeds"
 )
 
 type (
@@ -97,7 +99,11 @@ type (
 	list     []list
 	pointers struct{ ID *name }
 	hidden   *seen
-	hides    struct {
+	untagged struct {
+		Limits []struct{ Count int } `json:"limits"`
+		Name   string
+	}
+	hides struct {
 		Next hidden `json:"next"`
 		ID   string `json:"id"`
 	}
@@ -140,46 +146,117 @@ var types = []reflect.Type{
 	reflect.TypeFor[any](),
 	reflect.TypeFor[map[string]line](), reflect.TypeFor[struct{ seen }](), reflect.TypeFor[hidden](),
 	reflect.TypeFor[[]string](),
-	reflect.TypeFor[[]struct{ seen }](),
-}
-
-func harmless(t reflect.Type) bool {
-	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[uuid.UUID]() ||
-		t == reflect.TypeFor[json.RawMessage]()
+	reflect.TypeFor[[]struct{ seen }](), reflect.TypeFor[untagged](),
 }
 
 var plans = map[reflect.Type]*jsonplan.Plan{}
 
 func init() { //nolint:gochecknoinits // for the fuzzing, which makes no plans
 	for _, t := range types {
-		plans[t] = jsonplan.For(t, harmless)
+		plans[t] = jsonplan.For(t)
 	}
 }
 
-// same holds that a plan does what encoding/json does, with fresh values and with those
-// that hold something.
-func same(t *testing.T, text []byte) {
+// same holds that a plan decodes text as encoding/json does, into zero values and into values that
+// hold something, and that the place of a misfit shows no name of text.
+func same(t *testing.T, into reflect.Type, text []byte) {
 	t.Helper()
-	if !json.Valid(text) {
-		return
+	got, want := reflect.New(into), reflect.New(into)
+	for _, round := range []string{"zero", "again"} {
+		misfit, refused := plans[into].Unmarshal(text, got.Interface()), json.Unmarshal(text, want.Interface())
+		var failed error
+		if misfit != nil {
+			failed = misfit.Err
+			require.NotContains(t, misfit.Path, "hush", "%s from %.300q", into, text)
+		}
+		require.Equal(t, fmt.Sprint(refused), fmt.Sprint(failed), "%s, %s, from %.300q", into, round, text)
+		if !reflect.DeepEqual(got.Interface(), want.Interface()) {
+			t.Fatalf("%s, %s, from %.300q: %+v, encoding/json has %+v", into, round, text, got.Elem(), want.Elem())
+		}
 	}
-	for _, into := range types {
-		got, want := reflect.New(into), reflect.New(into)
-		for _, round := range []string{"fresh", "again"} {
-			misfit, refused := plans[into].Unmarshal(text, got.Interface()), json.Unmarshal(text, want.Interface())
-			var failed error
-			if misfit != nil {
-				failed = misfit.Err
-			}
-			if fmt.Sprint(failed) != fmt.Sprint(refused) {
-				t.Errorf("%s, %s, from %.300q: %v, encoding/json says %v", into, round, text, failed, refused)
-			}
-			if !reflect.DeepEqual(got.Interface(), want.Interface()) {
-				t.Errorf("%s, %s, from %.300q: %+v, encoding/json has %+v", into, round, text, got.Elem(), want.Elem())
+}
+
+// TestRandomTextsDecodeAsInEncodingJSON makes texts for each type, with the odd names of other
+// systems: empty, with spaces, dots and signs, very long, folding to a field.
+// LENDING_TEST_TEXTS=60000 makes so many for each type, LENDING_TEST_SEED=7 begins with that seed.
+func TestRandomTextsDecodeAsInEncodingJSON(t *testing.T) {
+	first := seeds.FromEnvironment(t, seeds.Variable, rand.IntN(1<<30)) //nolint:gosec // no secret
+	t.Log("the first seed is", first)
+	for n := range seeds.FromEnvironment(t, "LENDING_TEST_TEXTS", 200) {
+		g := generator{rand.New(rand.NewPCG(uint64(first+n), 0))} //nolint:gosec // no secret
+		for _, into := range types {
+			text := []byte(g.text(into, 0))
+			require.True(t, json.Valid(text), "%.300q", text)
+			same(t, into, text)
+			if t.Failed() {
+				t.Fatal("the seed is", first+n)
 			}
 		}
 	}
 }
+
+type generator struct{ *rand.Rand }
+
+func (g generator) pick(from []string) string { return from[g.IntN(len(from))] }
+
+// text returns a text that mostly fits t.
+func (g generator) text(t reflect.Type, depth int) string {
+	var parts []string
+	switch {
+	case depth > 6 || g.IntN(16) == 0:
+		return g.pick(scalars)
+	case t.Kind() == reflect.Pointer:
+		return g.text(t.Elem(), depth)
+	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
+		for range g.IntN(4) {
+			parts = append(parts, g.text(t.Elem(), depth+1))
+		}
+		return "[" + strings.Join(parts, " ,") + "]"
+	case t.Kind() == reflect.Map:
+		parts = append(parts, g.pick(oddNames)+":"+g.text(t.Elem(), depth+1))
+	case t.Kind() == reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			if g.IntN(3) == 0 {
+				parts = append(parts, g.name(f)+": "+g.text(f.Type, depth+1))
+			}
+		}
+	case t.Kind() == reflect.Bool:
+		return g.pick([]string{"true", "false"})
+	case t.Kind() == reflect.String && t != reflect.TypeFor[json.Number]():
+		return g.pick([]string{`"a"`, `""`, `"a\u00e9\n"`, "\"\xff\"", `"12"`})
+	default:
+		return g.pick([]string{"0", "-1", "12", "127", "128", "1e2", "12.50"})
+	}
+	for range g.IntN(3) {
+		parts = append(parts, g.pick(oddNames)+":"+g.pick(scalars))
+	}
+	g.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// name returns the name of the member for f, or a name that folds to it.
+func (g generator) name(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" {
+		name = f.Name
+	}
+	switch g.IntN(8) {
+	case 0:
+		name = strings.ToUpper(name)
+	case 1:
+		name = strings.NewReplacer("s", "\u017f", "k", "\u212a").Replace(name)
+	}
+	text, _ := json.Marshal(name) //nolint:errchkjson // a string
+	return string(text)
+}
+
+var (
+	scalars  = []string{"null", "true", "12", "-0", "300", "1e999", `"hush"`, `"12"`, `"odd"`, "{}", "[]", `[["hush"]]`}
+	oddNames = []string{
+		`""`, `" "`, `"hush name"`, `"hush.name"`, `"@hush.type"`, `"hush-1"`, `"\u0000"`, `"."`, `"[0]"`, `"*"`,
+		`"` + strings.Repeat("hush", 10) + `"`, `"` + strings.Repeat("hush", 2000) + `"`, "\"hush\xff\"", `"1"`,
+	}
+)
 
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
@@ -216,12 +293,19 @@ func FuzzUnmarshal(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(same)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !json.Valid(text) {
+			return
+		}
+		for _, into := range types {
+			same(t, into, text)
+		}
+	})
 }
 
-// TestPlainRecordsTakeThePlan holds that what should be fast is: encoding/json takes an
-// allocation for each string, and several to begin with.
-func TestPlainRecordsTakeThePlan(t *testing.T) {
+// TestPlainRecordsAllocateOnce holds that a plain struct is left neither to encoding/json, which
+// takes an allocation for each string, nor to reflection.
+func TestPlainRecordsAllocateOnce(t *testing.T) {
 	type ordinary struct {
 		ID      string `json:"id"`
 		Named   name   `json:"named"`
@@ -232,50 +316,27 @@ func TestPlainRecordsTakeThePlan(t *testing.T) {
 		F64     float64               `json:"f64,omitzero"`
 		Inner   struct{ K, S string } `json:"inner"`
 		Skipped string                `json:"-"`
-		unseen  string
-		When    time.Time `json:"when"`
-		UUID    uuid.UUID `json:"uuid"`
+		When    time.Time             `json:"when"`
+		UUID    uuid.UUID             `json:"uuid"`
+		Label   label                 `json:"label"`
 	}
-	type withMethods struct {
-		ordinary2 ordinary
-		ID        string `json:"id"`
-		Named     name   `json:"named"`
-		Amount    json.Number
-		Ok        bool                  `json:"ok"`
-		I64       int64                 `json:"i64"`
-		Inner     struct{ K, S string } `json:"inner"`
-		When      time.Time             `json:"when"`
-		UUID      label                 `json:"uuid"`
-	}
-	const text = `{"id":"a","named":"b","Amount":12.50,"ok":true,"i64":7,"u16":65535,"f64":-1e-7,"extra":{"a":["}"]},` +
-		`"inner":{"K":"a","S":"b"},"when":"2024-01-02T03:04:05Z","uuid":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`
-	var plain ordinary
-	require.LessOrEqual(t, allocations(t, text, &plain), 1.0)
-	require.Equal(t, json.Number("12.50"), plain.Amount)
-	require.Equal(t, "b", plain.Inner.S)
-	require.Empty(t, plain.unseen)
-	var methods withMethods
-	require.LessOrEqual(t, allocations(t, text, &methods), 2.0,
-		"the text is looked at before a method of the caller's is called")
-	require.Equal(t, "b", methods.Inner.S)
-	require.Empty(t, methods.ordinary2)
-}
-
-func allocations(t *testing.T, text string, into any) float64 {
-	t.Helper()
-	data, v := []byte(text), reflect.ValueOf(into).Elem()
-	plan := jsonplan.For(v.Type(), harmless)
-	return testing.AllocsPerRun(100, func() {
-		v.SetZero()
-		if misfit := plan.Unmarshal(data, into); misfit != nil {
+	text := []byte(`{"id":"a","named":"b","Amount":12.50,"ok":true,"i64":7,"u16":65535,"f64":-1e-7,"extra":{"a":["}"]},` +
+		`"inner":{"K":"a","S":"b"},"when":"2024-01-02T03:04:05Z","uuid":"3fa85f64-5717-4562-b3fc-2c963f66afa6",` +
+		`"label":"abc"}`)
+	var into ordinary
+	plan := jsonplan.For(reflect.TypeOf(into))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		into = ordinary{}
+		if misfit := plan.Unmarshal(text, &into); misfit != nil {
 			t.Fatal(misfit.Err)
 		}
-	})
+	}), 1.0)
+	require.Equal(t, json.Number("12.50"), into.Amount)
+	require.Equal(t, "b", into.Inner.S)
 }
 
-// TestStringsShareLittle holds that a string does not keep a long record from being freed,
-// and that the strings of one do not run into each other.
-func TestStringsShareLittle(t *testing.T) {
+// TestLongAndManyStringsStayApart, though short strings share an allocation.
+func TestLongAndManyStringsStayApart(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	parts := make([]string, 400)
 	for i := range parts {
@@ -289,7 +350,7 @@ func TestStringsShareLittle(t *testing.T) {
 		ID    string   `json:"id"`
 		Parts []string `json:"parts"`
 	}
-	if err := jsonplan.For(reflect.TypeOf(into), harmless).Unmarshal(text, &into); err != nil {
+	if err := jsonplan.For(reflect.TypeOf(into)).Unmarshal(text, &into); err != nil {
 		t.Fatal(err.Err)
 	}
 	if into.ID != long || !reflect.DeepEqual(into.Parts, parts) {

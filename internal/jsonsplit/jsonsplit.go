@@ -5,11 +5,9 @@ package jsonsplit
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"iter"
-	"math/bits"
 )
 
 // Span is a part of a text: text[From:To].
@@ -146,25 +144,6 @@ func End(text []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-// ASCII returns the end of the string at i, or 0 if the string has an escape or a byte beyond
-// ASCII.
-func ASCII(text []byte, i int) int {
-	for i++; i+8 <= len(text); i += 8 {
-		w := binary.LittleEndian.Uint64(text[i:])
-		if found := (equal(w, '"') | equal(w, '\\') | w) & tops; found != 0 {
-			i += bits.TrailingZeros64(found) / 8
-			break
-		}
-	}
-	for text[i] != '"' {
-		if text[i] == '\\' || text[i] >= 0x80 {
-			return 0
-		}
-		i++
-	}
-	return i + 1
 }
 
 // Named returns the start of the value of the member at i if the member has the given name, else 0.

@@ -92,34 +92,6 @@ func TestPartsOfALongStringOfEscapes(t *testing.T) {
 	}
 }
 
-func TestASCII(t *testing.T) {
-	for _, test := range []struct {
-		text string
-		ends bool
-	}{
-		{`""`, true},
-		{`"short"`, true},
-		{`"longer than eight"`, true},
-		{`"a quote\" inside"`, false},
-		{`"a \\ b"`, false},
-		{`"1234567\n"`, false},
-		{`"é"`, false},
-		{`"longer than eight é"`, false},
-	} {
-		t.Run(test.text, func(t *testing.T) {
-			for _, around := range []string{"", ", \"another string\""} {
-				want := 0
-				if test.ends {
-					want = 1 + len(test.text)
-				}
-				if got := jsonsplit.ASCII([]byte("["+test.text+around+"]"), 1); got != want {
-					t.Errorf("before %q: %d", around, got)
-				}
-			}
-		})
-	}
-}
-
 func TestNamed(t *testing.T) {
 	for _, test := range []struct {
 		text string

@@ -127,15 +127,6 @@ func TestSignInBesideAToken(t *testing.T) {
 			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		})
 	})
-	t.Run("and the client is closed", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			bubble.Elapse(time.Second)
-			client.Close()
-			require.ErrorContains(t, client.Session().SignIn(t.Context()), "closed")
-		})
-	})
 	t.Run("and the caller leaves", func(t *testing.T) {
 		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			client := fake.SignIn(t, service, nil)
@@ -160,22 +151,6 @@ func TestSessionPrintsWhetherItIsSignedIn(t *testing.T) {
 		assert.Equal(t, "lending session: not signed in", fmt.Sprint(client.Session()))
 	})
 	assert.Equal(t, "<nil>", fmt.Sprint(wire.NewClient(t, "https://lending.example").Session()))
-}
-
-func TestThousandCallersAfterExpiry(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		require.NoError(t, read(t.Context(), client))
-		bubble.Elapse(2 * time.Hour)
-		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Second})
-		var all sync.WaitGroup
-		for range 1000 {
-			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
-		}
-		all.Wait()
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
-	})
 }
 
 type contextKey struct{}
@@ -291,28 +266,6 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-	})
-}
-
-func TestCloseEndsASignIn(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, func(c *lending.Credentials) {
-			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
-				<-ctx.Done()
-				return "", ctx.Err()
-			}
-		})
-		failed := make(chan error, 1)
-		go func() {
-			_, _, err := takeToken(t.Context(), client)
-			failed <- err
-		}()
-		synctest.Wait()
-		client.Close()
-		require.Error(t, <-failed)
-		_, _, err := takeToken(t.Context(), client)
-		require.ErrorContains(t, err, "closed")
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 

@@ -112,26 +112,6 @@ func TestClockWasAhead(t *testing.T) {
 	})
 }
 
-// How long an answer was on its way is no difference of clocks.
-func TestSlowAnswerIsNoSkew(t *testing.T) {
-	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
-		t.Run(fmt.Sprint(skew), func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				service.Advance(skew)
-				client := fake.SignIn(t, service, nil,
-					lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 20 * time.Second}}))
-				for range 300 {
-					require.NoError(t, read(t.Context(), client))
-					bubble.Elapse(time.Second)
-				}
-				for _, request := range service.Requests() {
-					assert.NotEqual(t, http.StatusUnauthorized, request.Status)
-				}
-			}, lendingtest.WithTokenLifetime(time.Minute))
-		})
-	}
-}
-
 // A token that comes with its last moments is not used: the service's Date tells its life
 // only to the second.
 func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {

@@ -4,16 +4,12 @@ package signin_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
@@ -46,30 +42,4 @@ func TestFileStoreIsLocked(t *testing.T) {
 		require.Less(t, time.Since(start), time.Second)
 		require.Zero(t, service.Arrived(fake.LoginRoute))
 	})
-}
-
-// Two stores of one file are to each other like two processes.
-func TestFileStoreOfTwoProcesses(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "token")
-	stores := []lending.TokenStore{fileStore(t, path), fileStore(t, path)}
-	for round := range 50 {
-		var won atomic.Int32
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				owner := fmt.Sprint(round, i)
-				if _, err := stores[i%2].Acquire(t.Context(), owner, time.Minute); err == nil {
-					won.Add(1)
-				} else {
-					assert.ErrorIs(t, err, lending.ErrLeaseHeld)
-				}
-			})
-		}
-		all.Wait()
-		require.EqualValues(t, 1, won.Load())
-		for i := range 8 {
-			require.NoError(t, stores[0].Release(t.Context(), fmt.Sprint(round, i)))
-		}
-	}
 }

@@ -240,48 +240,6 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 	}
 }
 
-// A holder that stands still loses its lease, and what it saves afterwards is refused.
-func TestFrozenHolder(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		shared := lending.NewMemoryTokenStore()
-		store := &hookedStore{TokenStore: shared}
-		slow := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
-		require.NoError(t, read(t.Context(), slow))
-		require.NoError(t, read(t.Context(), fast))
-		bubble.Elapse(50*time.Minute + time.Second)
-
-		frozen := make(chan struct{})
-		freeze := func(context.Context, string) error { <-frozen; return nil }
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Reached: func() { store.before(freeze) }})
-		require.NoError(t, read(t.Context(), slow)) // has refreshed, and cannot save
-		synctest.Wait()
-		require.NoError(t, read(t.Context(), fast), "finds the lease held, and goes on")
-		synctest.Wait()
-		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
-		for range 4 * 60 { // the lease ends
-			require.NoError(t, read(t.Context(), fast))
-			bubble.Elapse(time.Second)
-		}
-		assert.Equal(t, 2, service.Arrived(fake.RefreshRoute))
-		before, err := shared.Load(t.Context())
-		require.NoError(t, err)
-		b := tokenIn(t, fast)
-		store.before(nil)
-		close(frozen)
-		synctest.Wait()
-		after, err := shared.Load(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, before, after)
-		bubble.Elapse(50 * time.Minute)
-		require.NoError(t, read(t.Context(), slow))
-		synctest.Wait()
-		a := tokenIn(t, slow)
-		assert.Equal(t, b.Value.Reveal(), a.Value.Reveal(), "the slow one takes the newer token when its own is due")
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-	})
-}
-
 func TestTokenThatCameBeforeTheLease(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
@@ -296,26 +254,5 @@ func TestTokenThatCameBeforeTheLease(t *testing.T) {
 		})
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-	})
-}
-
-// What a process does under a lease ends when another process has it.
-func TestLostLeaseEndsTheWork(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		ended := make(chan time.Time, 1)
-		client := fake.SignIn(t, service, func(c *lending.Credentials) {
-			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
-				store.fail("acquire", lending.ErrLeaseHeld)
-				<-ctx.Done()
-				ended <- time.Now()
-				return "", ctx.Err()
-			}
-		}, lending.WithTokenStore(store))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		start := time.Now()
-		require.ErrorIs(t, read(ctx, client), context.DeadlineExceeded)
-		assert.LessOrEqual(t, (<-ended).Sub(start), 6*time.Second)
 	})
 }

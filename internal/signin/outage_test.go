@@ -188,24 +188,3 @@ func TestStoreErrorsAreTold(t *testing.T) {
 		}
 	})
 }
-
-// The pause for the store must not be the one that spares a person messages.
-func TestStoreComesBack(t *testing.T) {
-	for down := range 12 {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := newHookedStore()
-			store.fail("", errDown)
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			for range 600 + 7*down {
-				require.Error(t, read(t.Context(), client))
-				bubble.Elapse(time.Second)
-			}
-			store.fail("", nil)
-			start := time.Now()
-			for read(t.Context(), client) != nil {
-				bubble.Elapse(time.Second)
-			}
-			assert.LessOrEqual(t, time.Since(start), 6*time.Second)
-		})
-	}
-}

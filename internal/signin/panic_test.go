@@ -130,20 +130,6 @@ func TestLoggerBreaksInTheBackground(t *testing.T) {
 	})
 }
 
-// A function that ends its goroutine after a code was sent must not cause one more for every call.
-func TestCallbackExits(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, func(c *lending.Credentials) {
-			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { runtime.Goexit(); return "", nil }
-		})
-		for range 60 {
-			require.Error(t, read(t.Context(), client))
-			bubble.Elapse(time.Second)
-		}
-		assert.LessOrEqual(t, len(service.Sent()), 4)
-	})
-}
-
 // panicsWhenAsked is the error of a store that returns a nil pointer as an error: errors.Is
 // and errors.As of it panic.
 type panicsWhenAsked struct{ cause error }
@@ -168,25 +154,5 @@ func TestStoreWhoseErrorPanicsWhileALeaseIsProlonged(t *testing.T) {
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		assert.Greater(t, acquired, 1)
-	})
-}
-
-func TestPanicInTheCallback(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		panics := true
-		client := fake.SignIn(t, service, func(c *lending.Credentials) {
-			ask := c.TwoFactor
-			c.TwoFactor = func(ctx context.Context, challenge lending.Challenge) (string, error) {
-				if panics {
-					panics = false
-					panic("hush")
-				}
-				return ask(ctx, challenge)
-			}
-		})
-		err := read(t.Context(), client)
-		require.ErrorContains(t, err, "panic")
-		assert.NotContains(t, err.Error(), "hush")
-		require.NoError(t, read(t.Context(), client))
 	})
 }

@@ -3,8 +3,6 @@ package signin_test
 import (
 	"context"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,59 +42,6 @@ func TestTokenOfALoneSignInStays(t *testing.T) {
 	})
 }
 
-func TestTokenOfALoneRefreshStays(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		shared := lending.NewMemoryTokenStore()
-		store := &hookedStore{TokenStore: shared}
-		alone := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		other := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
-		require.NoError(t, read(t.Context(), alone))
-		require.NoError(t, read(t.Context(), other))
-		store.fail("", errDown)
-		bubble.Elapse(55 * time.Minute)
-		require.NoError(t, read(t.Context(), other)) // refreshes, under a later lease
-		synctest.Wait()
-		theirs := tokenIn(t, other)
-		for range 4 * 12 {
-			require.NoError(t, read(t.Context(), alone))
-			bubble.Elapse(5 * time.Second)
-		}
-		require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
-		store.fail("", nil)
-		bubble.Elapse(50 * time.Minute)
-		tokenIn(t, alone)
-		synctest.Wait()
-		got := tokenIn(t, alone)
-		assert.NotEqual(t, theirs.Value.Reveal(), got.Value.Reveal())
-		assert.Equal(t, 3, service.Arrived(fake.RefreshRoute))
-	})
-}
-
-// Nothing of a session goes on after Close: the token that it has may be used, and is not refreshed.
-func TestNothingIsRefreshedAfterClose(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		require.NoError(t, read(t.Context(), client))
-		client.Close()
-		bubble.Elapse(51 * time.Minute)
-		require.NoError(t, read(t.Context(), client))
-		synctest.Wait()
-		assert.Zero(t, service.Arrived(fake.RefreshRoute))
-	})
-}
-
-func TestKeepaliveSeesASignIn(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		go func() { _ = client.Session().Keepalive(t.Context()) }()
-		synctest.Wait()
-		require.NoError(t, read(t.Context(), client))
-		bubble.Elapse(10 * time.Minute)
-		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-	}, lendingtest.WithTokenLifetime(30*time.Second))
-}
-
 func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
@@ -118,27 +63,15 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		first := tokenIn(t, client)
 		bubble.Elapse(50*time.Minute + time.Second)
 		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: 20 * time.Second})
-		var lost, blocked atomic.Int32
-		var all sync.WaitGroup
-		for range 1000 {
-			all.Go(func() {
-				start := time.Now()
-				if read(t.Context(), client) != nil {
-					lost.Add(1)
-				}
-				if time.Since(start) > 0 {
-					blocked.Add(1)
-				}
-			})
+		start := time.Now()
+		for range 100 {
+			require.NoError(t, read(t.Context(), client))
 		}
-		all.Wait()
-		assert.Zero(t, lost.Load())
-		assert.Zero(t, blocked.Load())
+		assert.Zero(t, time.Since(start))
 		bubble.Elapse(time.Minute)
 		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		second := tokenIn(t, client)
-		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
+		assert.NotEqual(t, first.Value.Reveal(), tokenIn(t, client).Value.Reveal())
 	})
 }
 
@@ -152,31 +85,6 @@ func TestFailedRefreshIsRateLimited(t *testing.T) {
 		}
 		assert.InDelta(t, 20, service.Arrived(fake.RefreshRoute), 10, "in up to 20 minutes")
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "past expiry comes a new sign-in")
-	})
-}
-
-func TestRateLimitedRefreshWaits(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{
-			Status:     http.StatusTooManyRequests,
-			RetryAfter: 9 * time.Minute,
-		})
-		for range 6 * 58 {
-			require.NoError(t, read(t.Context(), client))
-			bubble.Elapse(10 * time.Second)
-		}
-		var at []time.Time
-		for _, request := range service.Requests() {
-			if request.Route == fake.RefreshRoute {
-				at = append(at, request.Time)
-			}
-		}
-		require.GreaterOrEqual(t, len(at), 1)
-		if len(at) > 1 {
-			assert.GreaterOrEqual(t, at[1].Sub(at[0]), 9*time.Minute)
-		}
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -219,23 +127,5 @@ func TestKeepalive(t *testing.T) {
 		before := len(service.Requests())
 		bubble.Elapse(48 * time.Hour)
 		assert.Len(t, service.Requests(), before, "nothing runs after Close")
-	})
-}
-
-func TestCloseEndsARefresh(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		require.NoError(t, read(t.Context(), client))
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
-		bubble.Elapse(51 * time.Minute)
-		require.NoError(t, read(t.Context(), client))
-		synctest.Wait()
-		client.Close()
-		bubble.Elapse(3 * time.Minute)
-		require.NoError(t, read(t.Context(), client), "the token is still good")
-		bubble.Elapse(time.Hour)
-		require.Error(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }

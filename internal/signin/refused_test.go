@@ -69,19 +69,6 @@ func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 	}
 }
 
-func TestRefusedTokenIsRemembered(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		first := tokenIn(t, client)
-		store.fail("", errDown) // it keeps the token
-		client.Session().Invalidate(first)
-		store.fail("", nil)
-		second := tokenIn(t, client)
-		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
-	})
-}
-
 // A token that is refused to several processes is one failure, not one for each.
 func TestRefusalIsCountedOnce(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -263,54 +250,6 @@ func TestSameRefusalOfManyCalls(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "one sign-in more")
 		assert.Equal(t, before+100, service.Arrived(fake.ListRoute), "each read once more")
-	})
-}
-
-func TestSameRefusalOfManyMutations(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		require.NoError(t, read(t.Context(), client))
-		service.RevokeTokens()
-		together := make(chan struct{})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Until: together, Times: 50})
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
-				assert.ErrorIs(t, err, lending.ErrUnauthorized)
-				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			})
-		}
-		synctest.Wait()
-		close(together)
-		all.Wait()
-		assert.Equal(t, 50, service.Arrived(fake.CreateRoute), "none is sent twice")
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute), "nobody has asked for a token since")
-		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-	})
-}
-
-// A refusal that arrives late is of a token that nobody uses any more.
-func TestLateRefusal(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		old := tokenIn(t, client)
-		for i := range 10 {
-			client.Session().Invalidate(old)
-			fresh, waited, err := takeToken(t.Context(), client)
-			require.NoError(t, err)
-			assert.Zero(t, waited, "the lease was given back, and refusals now and then are not held against anybody")
-			store.fail("", errDown) // the session's own memory must do
-			client.Session().Invalidate(old)
-			again := tokenIn(t, client)
-			store.fail("", nil)
-			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
-			assert.Equal(t, i+2, service.Arrived(fake.LoginRoute))
-			old = fresh
-			bubble.Elapse(2 * time.Minute)
-		}
 	})
 }
 

@@ -3,11 +3,14 @@ package signin_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,54 +20,47 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/internal/test/simulation"
 )
 
-// What can happen to a step of the store.
-var storeFaults = []string{
-	"fails",  // nothing happened
-	"loses",  // it happened, and the answer is an error
-	"crawls", // it happens after some seconds, perhaps too late for him who asked
-	"hangs",  // nothing happens until the limit
-	"mutes",  // it happens at once, and no answer comes
-	"lags",   // it happens when he who asked has gone
+// faultsAt are the faults of a step at the store, and of a request of a sign-in or refresh. A step
+// at the store happens if it loses or mutes its answer, and happens late if it lags.
+var faultsAt = map[string][]string{
+	"store":   {"fails", "loses", "hangs", "mutes", "lags"},
+	"sign-in": {"reset before", "reset after", "slow answer", "hangs", "503", "429", "refused"},
 }
 
-// What can happen to a request of a sign-in or refresh.
-var signInFaults = []string{
-	"reset before", "reset after", "slow", "slow answer", "hangs", "lags", "503", "429", "refused",
-	"cut", "stops before", "stops after",
-}
-
-// process is a session with what is its own: it is the session's way to the store and
-// to the service, both of which can fail.
+// process is a session with its way to the store and to the service, which can both fail.
 type process struct {
-	sim    *fleet
+	fleet  *fleet
 	id     int
 	client *lending.Client
 	alive  context.Context // ends with the process
 	exit   context.CancelFunc
 
-	mu      sync.Mutex
-	until   time.Time         // it stands still until then
-	weather map[string]string // the fault of a spell, by place
-	count   map[string]int    // of steps, by name
-
 	// Under the lock of the watch.
-	disturbed  time.Time // when a step of the store failed last, or it stood still
-	stood      time.Time // when it stood still last
-	newest     *issue    // that it has given out
-	newestEnds time.Time // as it said
-	learned    []*issue  // refused, and it knows
-	refused    map[*issue]bool
-	loads      int
-	mustHold   bool
+	faults map[string]string // during a storm, by place
+	count  map[string]int    // of steps, by name
+	knowledge
+	disturbed time.Time // the last time of a fault
+	frozen    time.Time // the end of the last freeze
+	refused   map[*issue]bool
+	refusals  []*issue // of ended calls, in order
+	loads     int
+	mustHold  bool
 }
 
-func newProcess(s *fleet, id int) *process {
-	p := &process{sim: s, id: id, weather: map[string]string{}, count: map[string]int{}, refused: map[*issue]bool{}}
+// knowledge is the knowledge of a session at a time.
+type knowledge struct {
+	newest   *issue    // given out
+	ends     time.Time // its end, as the session said
+	refusals int
+}
+
+func newProcess(f *fleet, id int) *process {
+	p := &process{fleet: f, id: id, faults: map[string]string{}, count: map[string]int{}, refused: map[*issue]bool{}}
 	p.alive, p.exit = context.WithCancel(context.Background())
-	p.client = s.clientOf(p)
+	p.client = f.clientOf(p)
 	return p
 }
 
@@ -78,158 +74,115 @@ func (p *process) String() string {
 // Tune gives the session the random numbers of the process.
 func (p *process) Tune(config *signin.Config) {
 	var mu sync.Mutex
-	random := p.sim.random(2000 + p.id)
+	random := p.fleet.random(2000 + p.id)
 	config.Jitter = func(most time.Duration) time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
-		return time.Duration(random.Int64N(int64(most) + 1))
+		return below(random, most+1)
 	}
 }
 
-// turn waits until the process may go on with what is called name.
-func (p *process) turn(name string) { p.sim.turns.Take(fmt.Sprintf("%d %s", p.id, name)) }
+// turn waits until the process may go on with a step.
+func (p *process) turn(name string) { p.fleet.turns.Take(fmt.Sprintf("%d %s", p.id, name)) }
 
-func (p *process) setWeather(where, fault string) {
-	p.mu.Lock()
-	p.weather[where] = fault
-	p.mu.Unlock()
-	p.sim.watch.note(p, "weather at %s: %s", where, fault)
+func (p *process) disturb() {
+	if now := time.Now(); now.After(p.disturbed) {
+		p.disturbed = now
+	}
 }
 
 func (p *process) watched(change func()) {
-	p.sim.watch.mu.Lock()
-	defer p.sim.watch.mu.Unlock()
+	p.fleet.watch.mu.Lock()
+	defer p.fleet.watch.mu.Unlock()
 	change()
 }
 
-// draw returns the fault of a step, "" for none, and how long it lasts. Both follow from the
-// seed and from how many steps of the name the process has made.
-func (p *process) draw(place, name string, probable float64, faults []string) (string, time.Duration) {
-	random := p.chance(name)
-	long := randomly(random, 12*time.Second)
-	if p.sim.isOver() {
+// draw returns the fault of a step, "" for none, and its duration. Both follow from the seed and
+// from the number of such steps of the process.
+func (p *process) draw(place, name string, probable float64) (string, time.Duration) {
+	random, _ := p.chance(name)
+	long := below(random, 12*time.Second)
+	if p.fleet.isOver() {
 		return "", long
 	}
 	if random.Float64() < probable {
-		return faults[random.IntN(len(faults))], long
+		return faultsAt[place][random.IntN(len(faultsAt[place]))], long
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.weather[place], long
+	p.fleet.watch.mu.Lock()
+	defer p.fleet.watch.mu.Unlock()
+	return p.faults[place], long
 }
 
-// chance returns the random numbers for the next time that the process does what is called name.
-func (p *process) chance(name string) *rand.Rand {
-	p.mu.Lock()
-	p.count[name]++
-	step := p.count[name]
-	p.mu.Unlock()
-	what := fnv.New64a()
-	fmt.Fprint(what, p.id, name, step)
-	return rand.New(rand.NewPCG(uint64(p.sim.seed), what.Sum64()))
+// chance returns the random numbers of the next step with a name, and its number.
+func (p *process) chance(name string) (random *rand.Rand, step int) {
+	p.watched(func() {
+		p.count[name]++
+		step = p.count[name]
+	})
+	sum := fnv.New64a()
+	fmt.Fprint(sum, p.id, name, step)
+	return rand.New(rand.NewPCG(uint64(p.fleet.seed), sum.Sum64())), step
 }
 
-func (s *fleet) isOver() bool {
+func (f *fleet) isOver() bool {
 	select {
-	case <-s.over:
+	case <-f.over:
 		return true
 	default:
 		return false
 	}
 }
 
-// pause has the process stand still from now on.
-func (p *process) pause(long time.Duration) {
-	if p.sim.isOver() {
+// freeze stops the process from now on.
+func (p *process) freeze(long time.Duration) {
+	if p.fleet.isOver() {
 		return
 	}
-	p.mu.Lock()
-	if end := time.Now().Add(long); end.After(p.until) {
-		p.until = end
-	}
-	until := p.until
-	p.mu.Unlock()
-	p.sim.watch.stands(p, until)
+	p.watched(func() {
+		if end := time.Now().Add(long); end.After(p.frozen) {
+			p.frozen, p.disturbed = end, end
+		}
+		p.fleet.watch.counts["frozen"]++
+	})
+	p.fleet.watch.excuse(p, "is frozen for %v", long)
 }
 
-// stand waits until the process goes on, if it stands still.
-func (p *process) stand(name string) {
+// thaw waits while the process is frozen.
+func (p *process) thaw(name string) {
 	for {
-		p.mu.Lock()
-		left := time.Until(p.until)
-		p.mu.Unlock()
-		if left <= 0 || !p.sim.wait(fmt.Sprintf("%d %s", p.id, name), left) {
+		var left time.Duration
+		p.watched(func() { left = time.Until(p.frozen) })
+		if left <= 0 || !p.fleet.wait(fmt.Sprintf("%d %s", p.id, name), left) {
 			return
 		}
 	}
 }
 
-// pausing has the process stand still with a small probability. It returns what the step is
-// called in turns, in which each has a number of its own.
-func (p *process) pausing(name string) (step string) {
+// begin begins a step and freezes the process with a small probability. The returned name has the
+// number of the step.
+func (p *process) begin(name string) (step string) {
 	p.turn(name)
-	if random := p.chance("pause at " + name); random.Float64() < p.sim.standing/4 {
-		p.pause(time.Second + randomly(random, time.Minute))
+	random, number := p.chance("freeze at " + name)
+	if random.Float64() < p.fleet.freezing/4 {
+		p.freeze(time.Second + below(random, time.Minute))
 	}
-	p.mu.Lock()
-	step = fmt.Sprintf("%s %06d", name, p.count["pause at "+name])
-	p.mu.Unlock()
-	p.stand(step)
+	step = fmt.Sprintf("%s %06d", name, number)
+	p.thaw(step)
 	return step
 }
 
-// delay waits for d, or for ctx, whose error it returns, or for the end of the faults.
+// delay waits for d, or for the end of ctx, whose error it returns, or of the faults.
 func (p *process) delay(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-p.sim.over:
-		return nil
+	case <-p.fleet.over:
 	case <-time.After(d):
-		return nil
 	}
+	return nil
 }
 
-// step takes a step of the store, or what a fault makes of it.
-func step[T any](ctx context.Context, p *process, name string, effect func() (T, error)) (result T, err error) {
-	step := p.pausing(name)
-	defer p.stand(step)
-	takesEffect := effect
-	effect = func() (T, error) {
-		p.turn(step)
-		return takesEffect()
-	}
-	fault, long := p.draw("store", name, p.sim.atStore, storeFaults)
-	if fault != "" {
-		p.sim.watch.disturb(p, "%s of the store %s", name, fault)
-		defer func() { p.sim.watch.disturbed(p) }()
-	}
-	switch fault {
-	case "fails":
-		return result, errDown
-	case "loses":
-		_, _ = effect()
-		return result, errDown
-	case "crawls":
-		if err := p.delay(ctx, long/2); err != nil {
-			return result, err
-		}
-	case "mutes":
-		_, _ = effect()
-		return result, p.silence(ctx)
-	case "hangs":
-		return result, p.silence(ctx)
-	case "lags":
-		p.sim.late.Go(func() {
-			bubble.Elapse(limitOfTheStore + long)
-			_, _ = effect()
-		})
-		return result, p.silence(ctx)
-	}
-	return effect()
-}
-
-// silence waits until ctx ends, or the faults.
+// silence waits for the end of ctx or of the faults.
 func (p *process) silence(ctx context.Context) error {
 	if err := p.delay(ctx, 24*time.Hour); err != nil {
 		return err
@@ -237,37 +190,55 @@ func (p *process) silence(ctx context.Context) error {
 	return errDown
 }
 
-type none struct{}
+// step takes a step of the store, or has a fault instead.
+func step[T any](ctx context.Context, p *process, name string, take func() (T, error)) (result T, err error) {
+	step := p.begin(name)
+	defer p.thaw(step)
+	effect := func() (T, error) {
+		p.turn(step)
+		return take()
+	}
+	fault, long := p.draw("store", name, p.fleet.atStore)
+	if fault == "" {
+		return effect()
+	}
+	p.fleet.watch.excuse(p, "%s of the store %s", name, fault)
+	p.watched(p.disturb)
+	defer p.watched(p.disturb)
+	switch fault {
+	case "loses", "mutes":
+		_, _ = effect()
+	case "lags":
+		p.fleet.working.Go(func() {
+			bubble.Elapse(storeLimit + long)
+			_, _ = effect()
+		})
+	}
+	if fault == "fails" || fault == "loses" {
+		return result, errDown
+	}
+	return result, p.silence(ctx)
+}
 
-// Load is the session's way to the store, as are the next three.
 func (p *process) Load(ctx context.Context) (lending.StoredToken, error) {
-	p.sim.watch.loading(p, 1)
-	defer p.sim.watch.loading(p, -1)
-	return step(ctx, p, "Load", func() (lending.StoredToken, error) { return p.sim.watch.load() })
+	p.fleet.watch.loading(p, 1)
+	defer p.fleet.watch.loading(p, -1)
+	return step(ctx, p, "Load", func() (lending.StoredToken, error) { return p.fleet.watch.load() })
 }
 
 func (p *process) Save(ctx context.Context, token lending.StoredToken) error {
-	_, err := step(ctx, p, "Save", func() (none, error) { return none{}, p.sim.watch.save(p, token) })
-	return err
+	return second(step(ctx, p, "Save", func() (any, error) { return nil, p.fleet.watch.save(p, token) }))
 }
 
 func (p *process) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	return step(ctx, p, "Acquire", func() (int64, error) { return p.sim.watch.acquire(p, owner, ttl) })
+	return step(ctx, p, "Acquire", func() (int64, error) { return p.fleet.watch.acquire(p, owner, ttl) })
 }
 
 func (p *process) Release(ctx context.Context, owner string) error {
-	_, err := step(ctx, p, "Release", func() (none, error) { return none{}, p.sim.watch.release(p, owner) })
-	return err
+	return second(step(ctx, p, "Release", func() (any, error) { return nil, p.fleet.watch.release(p, owner) }))
 }
 
-// typeCode is the person with the telephone.
-func (p *process) typeCode(ctx context.Context, _ lending.Challenge) (string, error) {
-	if err := p.delay(ctx, randomly(p.chance("code"), 20*time.Second)); err != nil {
-		p.sim.watch.excuse(p, "the person was not waited for")
-		return "", err
-	}
-	return p.sim.service.TwoFactorCode(lendingtest.Username), nil
-}
+func second(_ any, err error) error { return err }
 
 // RoundTrip is the session's way to the service.
 func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -275,96 +246,68 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer r.Body.Close()
 	}
 	token := tokenOf(r)
-	route := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	if !strings.Contains(r.URL.Path, "/Authenication/") {
 		return p.carry(r, token)
 	}
-	sent := time.Now()
-	step := p.pausing(route)
-	led := p.sim.watch.signingIn(p, route, token)
-	fault, long := p.draw("sign-in", route, p.sim.atSignIn, signInFaults)
-	if fault != "" {
-		p.sim.watch.excuse(p, "%s: %s", route, fault)
-	}
-	resp, got, err := p.exchange(r, route, step, sent, led, fault, long)
-	p.stand(step)
+	route := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	sent, step := time.Now(), p.begin(route)
+	led := p.fleet.watch.signingIn(p, route, token)
+	resp, got, err := p.exchange(r, route, step)
+	p.thaw(step)
 	p.turn(step)
 	if err != nil {
-		p.sim.watch.excuse(p, "%s: %T", route, err)
+		p.fleet.watch.excuse(p, "%s: %T", route, err)
 		return nil, err
 	}
-	p.sim.watch.received(p, token, got)
+	p.fleet.watch.received(p, token, got, sent, led)
 	return resp, nil
 }
 
-// carry brings a read to the service, which may take almost as long as tokens are not
-// used before they expire.
+// carry brings a read to the service. The way takes almost as long as the margin of a token.
 func (p *process) carry(r *http.Request, token string) (*http.Response, error) {
-	caller, _ := r.Context().Value(callerName{}).(string)
+	caller := callOf(r.Context()).caller
 	p.turn("sends a read of " + caller)
-	p.sim.watch.sending(r.Context(), p, token)
-	random := p.chance("way of " + caller)
-	long := randomly(random, 20*time.Millisecond)
+	p.fleet.watch.sending(r.Context(), p, token)
+	random, _ := p.chance("way of " + caller)
+	long := below(random, 20*time.Millisecond)
 	if random.IntN(3) == 0 {
-		long = randomly(random, p.sim.margin()*3/4)
+		long = below(random, signin.Margin(p.fleet.life)*3/4)
 	}
 	start := time.Now()
 	if err := p.delay(r.Context(), long); err != nil {
 		return nil, err
 	}
-	p.stand("a read of " + caller)
+	p.thaw("a read of " + caller)
 	p.turn("a read of " + caller)
-	resp, err := p.sim.service.Transport().RoundTrip(r)
+	resp, err := p.fleet.service.Transport().RoundTrip(r)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
-		p.sim.watch.isRefused(r.Context(), p, token, start)
+		p.fleet.watch.isRefused(r.Context(), p, token, start)
 	}
-	p.stand("answer to " + caller)
+	p.thaw("answer to " + caller)
 	return resp, err
 }
 
-// exchange brings a request of a sign-in to the service, or does what a fault makes of it.
-func (p *process) exchange(r *http.Request, route, step string, sent time.Time, led bool, fault string,
-	long time.Duration,
-) (resp *http.Response, got *issue, err error) {
+// exchange brings a request of a sign-in to the service, or has a fault instead.
+func (p *process) exchange(r *http.Request, route, step string) (resp *http.Response, got *issue, err error) {
 	ctx := r.Context()
-	body := []byte(nil)
-	if r.Body != nil {
-		body, _ = io.ReadAll(r.Body)
+	fault, long := p.draw("sign-in", route, p.fleet.atSignIn)
+	if fault != "" {
+		p.fleet.watch.excuse(p, "%s: %s", route, fault)
 	}
-	send := func(ctx context.Context) (*http.Response, *issue, error) {
-		again := r.Clone(ctx)
-		again.Body = io.NopCloser(bytes.NewReader(body))
-		p.turn(step)
-		return p.sim.watch.issue(p, route, sent, led, again)
-	}
-	wait := 5 * time.Millisecond
 	switch fault {
 	case "reset before":
 		return nil, nil, syscall.ECONNRESET
 	case "hangs":
 		return nil, nil, p.silence(ctx)
-	case "lags":
-		p.sim.late.Go(func() {
-			bubble.Elapse(2 * long)
-			_, _, _ = send(context.WithoutCancel(ctx)) //nolint:bodyclose // it is in memory
-		})
-		return nil, nil, p.silence(ctx)
-	case "503":
-		return answered(r, http.StatusServiceUnavailable, 0), nil, nil
-	case "429":
-		return answered(r, http.StatusTooManyRequests, long), nil, nil
-	case "refused":
-		return answered(r, http.StatusBadRequest, 0), nil, nil
-	case "slow":
-		wait = 2 * long
-	case "stops before":
-		p.pause(5 * long)
-		p.stand(step)
+	case "503", "429", "refused":
+		status := map[string]int{"503": 503, "429": 429, "refused": 400}[fault]
+		return answered(r, status, long), nil, nil
 	}
-	if err := p.delay(ctx, wait); err != nil {
+	if err := p.delay(ctx, 5*time.Millisecond); err != nil {
 		return nil, nil, err
 	}
-	if resp, got, err = send(ctx); err != nil {
+	p.turn(step)
+	if resp, got, err = p.fleet.watch.issue(p, r); err != nil {
 		return nil, nil, err
 	}
 	switch fault {
@@ -372,38 +315,29 @@ func (p *process) exchange(r *http.Request, route, step string, sent time.Time, 
 		return nil, nil, syscall.ECONNRESET
 	case "slow answer":
 		err = p.delay(ctx, 2*long)
-	case "stops after":
-		p.pause(5 * long)
-	case "cut":
-		resp.Body, got = io.NopCloser(strings.NewReader(`{"tok`)), nil
 	}
 	return resp, got, err
 }
 
 func answered(r *http.Request, status int, retryAfter time.Duration) *http.Response {
-	resp := &http.Response{
-		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/problem+json"}},
-		Body:   io.NopCloser(strings.NewReader(`{"title":"no"}`)),
+	answer := httptest.NewRecorder()
+	if status == http.StatusTooManyRequests {
+		answer.Header().Set("Retry-After", fmt.Sprint(1+int(retryAfter.Seconds())))
 	}
-	if retryAfter > 0 {
-		resp.Header.Set("Retry-After", fmt.Sprint(1+int(retryAfter.Seconds())))
-	}
+	answer.WriteHeader(status)
+	resp := answer.Result()
+	resp.Request = r
 	return resp
 }
 
 // callNowAndThen is a caller.
 func (p *process) callNowAndThen(name string, random *rand.Rand) {
-	s := p.sim
 	var last lending.Token
 	for p.alive.Err() == nil {
-		p.stand(name)
+		p.thaw(name)
 		p.turn(name)
-		long := []time.Duration{
-			50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second,
-			30 * time.Second,
-		}[random.IntN(5)]
-		long += randomly(random, time.Millisecond) // ends with nothing else
+		long := []time.Duration{50, 1000, 5000, 20_000, 30_000}[random.IntN(5)]*time.Millisecond +
+			below(random, time.Millisecond) // ends together with nothing else
 		switch n := random.IntN(100); {
 		case n < 4:
 			var burst sync.WaitGroup
@@ -415,7 +349,9 @@ func (p *process) callNowAndThen(name string, random *rand.Rand) {
 			}
 			burst.Wait()
 		case n < 8:
-			p.signIn(long)
+			ctx, cancel := context.WithTimeout(p.alive, long)
+			_ = p.client.Session().SignIn(ctx)
+			cancel()
 		case n < 45:
 			_ = p.read(name, long)
 		default:
@@ -423,55 +359,379 @@ func (p *process) callNowAndThen(name string, random *rand.Rand) {
 				last = token
 			}
 		}
-		pause := time.Duration(random.ExpFloat64() * float64(s.span()/60))
+		pause := time.Duration(random.ExpFloat64() * float64(p.fleet.span()/60))
 		if left := time.Until(last.Expires); left > 0 && random.IntN(4) == 0 {
-			pause = max(0, left-randomly(random, s.margin()*3/2)) // at the last moment
+			pause = max(0, left-below(random, signin.Margin(p.fleet.life)*3/2)) // at the last moment
 		}
-		if !s.wait(fmt.Sprintf("%d %s", p.id, name), pause) {
+		if !p.fleet.wait(fmt.Sprintf("%d %s", p.id, name), pause) {
 			return
 		}
 	}
 }
 
-type (
-	refusedKey struct{}
-	callerName struct{}
-)
-
-// take asks for a token, and waits so long.
+// take asks for a token.
 func (p *process) take(long time.Duration) (lending.Token, error) {
 	ctx, cancel := context.WithTimeout(p.alive, long)
 	defer cancel()
-	before, start := p.sim.watch.before(p), time.Now()
+	var known knowledge
+	p.watched(func() { known = knowledge{p.newest, p.ends, len(p.refusals)} })
 	token, err := p.client.Session().Token(ctx)
-	p.sim.watch.took(before, token, err, time.Since(start), long)
+	p.fleet.watch.took(p, known, token, err, long)
 	return token, err
 }
 
-// read makes a call, and waits so long.
+// call is a read of a caller.
+type call struct {
+	caller  string
+	refused []*issue
+}
+
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
+// read makes a call.
 func (p *process) read(caller string, long time.Duration) error {
-	var refused []*issue
-	ctx, cancel := context.WithTimeout(context.WithValue(context.WithValue(p.alive, refusedKey{}, &refused),
-		callerName{}, caller), long)
+	c := &call{caller: caller}
+	ctx, cancel := context.WithTimeout(context.WithValue(p.alive, callKey{}, c), long)
 	defer cancel()
-	start := time.Now()
 	err := read(ctx, p.client)
-	p.sim.watch.hasRead(p, refused, err, start, long)
+	p.watched(func() { p.refusals = append(p.refusals, c.refused...) })
 	return err
 }
 
-func (p *process) signIn(long time.Duration) {
-	ctx, cancel := context.WithTimeout(p.alive, long)
-	defer cancel()
-	start := time.Now()
-	err := p.client.Session().SignIn(ctx)
-	p.sim.watch.waited(p, "SignIn", err, time.Since(start), long)
-}
+type callKey struct{}
 
 // close ends the process.
 func (p *process) close() {
-	start := time.Now()
 	p.client.Close()
-	p.sim.watch.hasClosed(p, start)
+	if !p.fleet.isOver() {
+		p.watched(func() { p.fleet.watch.counts["closed"]++ })
+		p.fleet.watch.excuse(p, "is closed")
+	}
 	p.exit()
+}
+
+// watch sees each step at the store and at the service, in the order of their effects, and holds
+// the rules of sign-in: each call of violated is a rule.
+type watch struct {
+	fleet  *fleet
+	mu     sync.Mutex
+	trace  *simulation.Trace
+	counts map[string]int
+	store  lending.TokenStore // of all processes
+	steps  int64              // so far
+
+	issued  map[string]*issue
+	kept    keptToken // in the store
+	lease   heldLease
+	granted map[int64]int64 // the step of a lease, by fence
+}
+
+// issue is a token of the service.
+type issue struct {
+	number  int
+	sent    time.Time // of the request
+	expires time.Time
+	revoked bool
+	led     bool          // the process had the lease when it asked
+	got     time.Time     // zero if the answer was lost
+	life    time.Duration // as the session sees it: less after a slow answer
+}
+
+// keptToken is the content of the store.
+type keptToken struct {
+	Token           string
+	Issued, Expires time.Time
+	step, fence     int64
+}
+
+type heldLease struct {
+	by    *process
+	owner string
+	fence int64
+	until time.Time
+	since int64 // step
+}
+
+func newWatch(f *fleet) *watch {
+	return &watch{
+		fleet: f, counts: map[string]int{}, issued: map[string]*issue{}, granted: map[int64]int64{},
+		store: lending.NewMemoryTokenStore(),
+	}
+}
+
+// line and violated need w.mu.
+func (w *watch) line(p *process, format string, args ...any) {
+	w.trace.Line(p.String(), format, args...)
+}
+
+func (w *watch) violated(kind string, p *process, format string, args ...any) {
+	w.trace.Violate(kind, p.String(), format, args...)
+}
+
+func (w *watch) fail(kind string, p *process, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violated(kind, p, format, args...)
+}
+
+func (i *issue) String() string {
+	if i == nil {
+		return "no token"
+	}
+	return fmt.Sprintf("token %d", i.number)
+}
+
+// isOlder reports whether i arrived before the request for j. Of others nobody can tell.
+func (i *issue) isOlder(j *issue) bool {
+	return i != nil && j != nil && !i.got.IsZero() && i.got.Before(j.sent)
+}
+
+// usable reports whether a session takes the content of the store for a valid token.
+func (k keptToken) usable() bool {
+	life := k.Expires.Sub(k.Issued)
+	return k.Token != "" && life > 0 && time.Until(k.Expires) > signin.Margin(life)
+}
+
+func (w *watch) load() (lending.StoredToken, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	return w.store.Load(context.Background())
+}
+
+func (w *watch) save(p *process, token lending.StoredToken) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	next := keptToken{step: w.steps, fence: token.Fence}
+	_ = json.Unmarshal([]byte(token.Data.Reveal()), &next)
+	err := w.store.Save(context.Background(), token)
+	w.line(p, "saves %v, fence %d: %v", w.issued[next.Token], token.Fence%1e6, err)
+	if err != nil {
+		return err
+	}
+	was, is := w.issued[w.kept.Token], w.issued[next.Token]
+	switch {
+	case is.isOlder(was) && (was.led || token.Fence <= w.kept.fence):
+		// A frozen process may ask for a token without its lease: the later lease wins then.
+		w.violated("older token stored", p, "%v replaces %v", is, was)
+	case is == nil && was != nil && !was.revoked && w.kept.usable() && !p.refused[was] &&
+		(token.Fence == w.kept.fence || w.kept.step < w.granted[token.Fence]):
+		w.violated("valid token cleared", p, "%v", was)
+	}
+	w.kept = next
+	return nil
+}
+
+func (w *watch) acquire(p *process, owner string, ttl time.Duration) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	fence, err := w.store.Acquire(context.Background(), owner, ttl)
+	if err != nil {
+		return fence, err
+	}
+	old := w.lease
+	w.lease = heldLease{p, owner, fence, time.Now().Add(ttl), w.steps}
+	switch {
+	case owner == old.owner:
+		w.lease.since = old.since
+		return fence, nil
+	case old.by != nil && time.Now().Before(old.until), fence <= old.fence:
+		w.violated("two leases", p, "fence %d after %d of process %v", fence, old.fence, old.by)
+	}
+	w.granted[fence] = w.steps
+	w.line(p, "has the lease %d for %v", fence%1e6, ttl)
+	return fence, nil
+}
+
+func (w *watch) release(p *process, owner string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	if owner == w.lease.owner {
+		w.lease.by, w.lease.owner = nil, ""
+	}
+	w.line(p, "gives the lease back")
+	return w.store.Release(context.Background(), owner)
+}
+
+// loading holds that the callers of a process share its steps at the store.
+func (w *watch) loading(p *process, change int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.loads += change
+	if change > 0 && p.loads > 6 && time.Now().After(p.frozen) {
+		w.violated("everyone at the store", p, "%d at once", p.loads)
+	}
+}
+
+// excuse notes a fault: each may be the reason of one more sign-in.
+func (w *watch) excuse(p *process, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts["fault"]++
+	w.line(p, format, args...)
+}
+
+func (w *watch) revoke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts["revocation"]++
+	w.fleet.service.RevokeTokens()
+	for _, i := range w.issued {
+		i.revoked = true
+	}
+	w.line(nil, "all tokens are revoked")
+}
+
+// signingIn holds that a process signs in or refreshes under the lease, unless the store failed,
+// and after it has seen the content of the store.
+func (w *watch) signingIn(p *process, route, token string) (leads bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	w.counts[route]++
+	old, kept := w.issued[token], w.issued[w.kept.Token]
+	leads = w.lease.by == p && time.Now().Before(w.lease.until)
+	w.line(p, "%s with %v, the store has %v, leads: %t", route, old, kept, leads)
+	lapsed := kept != nil && !kept.revoked && !w.kept.usable()
+	if route == "login" && lapsed {
+		w.counts["lapse"]++
+	}
+	if !leads {
+		w.counts["without the lease"]++
+	}
+	troubled := time.Since(p.disturbed) <= 4*storeLimit
+	seen := leads && w.kept.step < w.lease.since && w.kept.usable() && !p.refused[kept] && !troubled
+	switch {
+	case route == "login" && lapsed && w.fleet.profile == "calm":
+		w.violated("expired beside a Keepalive", p, "%v", kept)
+	case !leads && !troubled:
+		w.violated("no lease", p, "%s", route)
+	case route == "login" && seen, route == "refresh-token" && seen && old.isOlder(kept):
+		w.violated("needless "+route, p, "with %v, the store has %v", old, kept)
+	case route == "refresh-token" && !time.Now().Before(old.expires) && time.Now().After(p.frozen):
+		w.violated("expired token", p, "%v, to refresh it", old)
+	}
+	return leads
+}
+
+// issue has the service answer a request of a sign-in, and notes the token.
+func (w *watch) issue(p *process, r *http.Request) (*http.Response, *issue, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	resp, err := w.fleet.service.Transport().RoundTrip(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var user struct{ Token string }
+	if json.Unmarshal(body, &user.Token) != nil { // of a refresh
+		_ = json.Unmarshal(body, &user)
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		w.line(p, "the answer is %d", resp.StatusCode)
+		if old := w.issued[tokenOf(r)]; old != nil && resp.StatusCode == http.StatusUnauthorized {
+			p.refused[old] = true
+		}
+		return resp, nil, err
+	}
+	i := &issue{number: len(w.issued) + 1, expires: time.Now().Add(w.fleet.life)}
+	w.issued[user.Token] = i
+	w.line(p, "the answer is %v", i)
+	return resp, i, nil
+}
+
+// received notes when the session has i, which it got for the token, if that is one.
+func (w *watch) received(p *process, token string, i *issue, sent time.Time, led bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i != nil {
+		i.sent, i.led, i.got, i.life = sent, led, time.Now(), time.Until(i.expires)
+		if old := w.issued[token]; old != nil {
+			i.life = old.life
+		}
+		w.line(p, "has received %v", i)
+	}
+}
+
+// sending holds that no expired token is sent, and no refused token again.
+func (w *watch) sending(ctx context.Context, p *process, token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch i := w.issued[token]; {
+	case i == nil || !time.Now().Before(i.expires):
+		w.violated("expired token", p, "%v is sent", i)
+	case slices.Contains(callOf(ctx).refused, i):
+		w.violated("refused token came back", p, "%v, in the same call", i)
+	}
+}
+
+// isRefused holds that tokens do not expire on the way.
+func (w *watch) isRefused(ctx context.Context, p *process, token string, start time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, call := w.issued[token], callOf(ctx)
+	w.counts["refusal"]++
+	w.line(p, "%v is refused", i)
+	p.refused[i], call.refused = true, append(call.refused, i)
+	if !i.revoked && p.frozen.Before(start) && start.Before(i.expires) && time.Since(start) < signin.Margin(i.life) {
+		w.violated("expired on the way", p, "%v, sent %v before its end", i, i.expires.Sub(start))
+	}
+}
+
+func tokenOf(r *http.Request) string {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
+// took holds that a caller gets a valid token: not refused, and not older than the last one that the
+// process knew when the call began.
+func (w *watch) took(p *process, known knowledge, token lending.Token, err error, long time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		if w.fleet.profile == "calm" && long >= storeLimit && w.counts["revocation"] <= freeRefusals {
+			w.violated("failure without a fault", p, "%v", err)
+		}
+		if p.mustHold {
+			w.violated("token lost with the store", p, "%v", err)
+		}
+		return
+	}
+	i, now := w.issued[token.Value.Reveal()], time.Now()
+	switch {
+	case i == nil || !now.Before(i.expires):
+		w.violated("expired token", p, "%v is given out", i)
+		return
+	case slices.Contains(p.refusals[:known.refusals], i):
+		w.violated("refused token came back", p, "%v", i)
+	case i.isOlder(known.newest) && !p.lost(known.newest) && now.Before(known.ends.Add(-signin.Margin(w.fleet.life))):
+		w.violated("older token given out", p, "%v after %v", i, known.newest)
+	}
+	if p.newest == nil || p.newest.number < i.number || i.isOlder(p.newest) {
+		p.newest, p.ends = i, token.Expires
+		w.line(p, "gives out %v", i)
+	}
+}
+
+// lost reports whether the service has refused i, or a later token.
+func (p *process) lost(i *issue) bool {
+	for refused := range p.refused {
+		if refused == i || i.isOlder(refused) {
+			return true
+		}
+	}
+	return false
+}
+
+// end holds that each sign-in had a reason: the first, a revocation, a fault, or a token that
+// expired while nobody called.
+func (w *watch) end() {
+	most := 1 + w.counts["revocation"] + w.counts["fault"] + w.counts["lapse"]
+	if n := w.counts["login"]; n > most {
+		w.fail("too many sign-ins", nil, "%d: %v", n, w.counts)
+	}
 }

@@ -2,10 +2,13 @@ package signin_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
@@ -21,60 +24,76 @@ func stateOf(t *testing.T, client *lending.Client) lending.SessionState {
 	return state
 }
 
-// The state says the kind of a failed sign-in in each process that shares the store, without a
-// call of the service.
+// TestStateTellsWhyASessionIsNotSignedIn holds that each process that shares the store tells the
+// kind of a failed sign-in, and whether a person is needed: an outage of a second must page nobody.
 func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
+	status := func(code int) lendingtest.Fault { return lendingtest.Fault{Status: code, Body: []byte{}} }
+	credentials := func(ask func(context.Context, lending.Challenge) (string, error)) func(*lending.Credentials) {
+		return func(c *lending.Credentials) { c.TwoFactor = ask }
+	}
+	const outage, person = "; no sign-in before 2000-01-01T", "; a person has to sign in"
 	for _, test := range []struct {
 		name        string
 		fault       lendingtest.Fault
 		credentials func(*lending.Credentials)
+		free        int // failures that cost no pause
 		want        lending.PauseKind
-		person      bool
 		ready       string
 	}{
+		{"500", status(http.StatusInternalServerError), nil, 0, lending.PauseOutage, outage},
+		{"503", status(http.StatusServiceUnavailable), nil, 0, lending.PauseOutage, outage},
+		{"404 of a proxy", status(http.StatusNotFound), nil, 0, lending.PauseRejected, person + " or to correct the credentials"},
+		{"429", lendingtest.Fault{Status: 429, RetryAfter: time.Minute}, nil, 0, lending.PauseOutage, outage},
+		{"service closed", lendingtest.Fault{ResetBefore: true}, nil, 0, lending.PauseOutage, outage},
 		{
-			"outage",
-			lendingtest.Fault{Status: http.StatusServiceUnavailable},
-			nil,
-			lending.PauseOutage, false, "; no sign-in before 2000-01-01T",
+			"wrong password", lendingtest.Fault{}, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, 0,
+			lending.PauseRejected, person + " or to correct the credentials",
+		},
+		{"no code wanted yet", lendingtest.Fault{}, credentials(nil), 0, lending.PauseCodeSent, person},
+		{
+			"nobody can be asked", lendingtest.Fault{},
+			credentials(func(context.Context, lending.Challenge) (string, error) { return "", errors.New("no telephone") }),
+			3, lending.PauseCodeSent, person,
 		},
 		{
-			"wrong password",
-			lendingtest.Fault{},
-			func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") },
-			lending.PauseRejected, true, "; a person has to sign in or to correct the credentials",
-		},
-		{
-			"two-factor",
-			lendingtest.Fault{},
-			func(c *lending.Credentials) { c.TwoFactor = nil },
-			lending.PauseCodeSent, true, "; a person has to sign in",
+			"panic", lendingtest.Fault{},
+			credentials(func(context.Context, lending.Challenge) (string, error) { panic("none of a person's") }), 3,
+			lending.PauseCodeSent, "",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				store := lending.NewMemoryTokenStore()
-				if test.fault.Status != 0 {
-					service.Fail(fake.LoginRoute, test.fault)
-				}
+				service.Fail(fake.LoginRoute, test.fault)
 				one := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
 				other := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
 				require.Equal(t, lending.SessionState{}, stateOf(t, one))
 				require.NoError(t, one.Session().Ready(t.Context()), "nothing prevents a sign-in")
-				require.Error(t, read(t.Context(), one))
+				tried := read(t.Context(), one)
+				for range test.free {
+					tried = read(t.Context(), one)
+				}
 				arrived := service.Arrived(fake.LoginRoute)
+				bubble.Elapse(time.Millisecond)
 				for _, client := range []*lending.Client{one, other} {
 					state := stateOf(t, client)
 					require.False(t, state.SignedIn)
 					require.Equal(t, test.want, state.Pause)
-					require.Equal(t, test.person, state.Person)
 					require.True(t, state.Paused.After(time.Now()))
 					require.NotEmpty(t, state.Cause)
 					err := client.Session().Ready(t.Context())
 					require.ErrorContains(t, err, "lending: session: not ready: ")
 					require.ErrorContains(t, err, test.ready)
+					require.Equal(t, strings.HasPrefix(test.ready, person), state.Person)
 				}
-				require.Equal(t, arrived, service.Arrived(fake.LoginRoute), "the service was called")
+				learned := read(t.Context(), other)
+				require.ErrorContains(t, learned, "not tried again before")
+				for _, err := range []error{tried, learned} {
+					assert.Equal(t, test.want == lending.PauseCodeSent && test.ready != "",
+						errors.Is(err, lending.ErrSignInRequired), err)
+					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
+				}
+				require.Equal(t, arrived, service.Arrived(fake.LoginRoute), "nobody calls the service")
 			})
 		})
 	}

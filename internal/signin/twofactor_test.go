@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,7 @@ func TestCodesInAnHour(t *testing.T) {
 		}},
 		{"fails", func(context.Context, lending.Challenge) (string, error) { return "", errDown }},
 		{"panics", func(context.Context, lending.Challenge) (string, error) { panic("hush") }},
+		{"exits", func(context.Context, lending.Challenge) (string, error) { runtime.Goexit(); return "", nil }},
 		{"returns none", func(context.Context, lending.Challenge) (string, error) { return "", nil }},
 		{"wrong codes", func(context.Context, lending.Challenge) (string, error) { return "wrong", nil }},
 	} {

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rule is a rule of the interface, with values on both sides of it.
+// rule is a rule of the interface, with valid and invalid values.
 type rule struct {
 	field string // as package lending and the service name it
 	fine  []string
-	wrong []string // the description says so, too
-	words []string // wrong as well, which the description can say in words only
+	wrong []string // the description refuses them, too
+	words []string // the description refuses them in prose only
 
 	call func(w *world, value string) error
 	wire func(w *world, value string) (id, params, body string)
@@ -56,9 +56,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// TestTheThreeAgree gives package lending, the service in process and the description
-// the same values: what one of them takes the others take.
-func TestTheThreeAgree(t *testing.T) {
+// Package lending, the embedded service and the description accept the same values.
+func TestClientServiceAndDescriptionAgree(t *testing.T) {
 	var rules []rule
 	for _, test := range []struct {
 		field string
@@ -146,7 +145,7 @@ func ofCustomer(field string, of func(*lending.UserRequest) *string) rule {
 			"tel:4155550100",
 			"٤١٥٥٥٥٠١٠٠", "４１５５５５０１００",
 		}
-		// no pattern that every tool reads tells these
+		// no pattern for every tool refuses these
 		r.words = []string{"é4155550100", "4155550100٧", "4155550100½", "電4155550100"}
 	}
 	customer := func(w *world, value string) lending.UserRequest {

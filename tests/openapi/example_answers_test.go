@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryAnswerHasAnExample makes the answers that a mock server makes from the
-// description, and holds them against it: prism refuses its own answers otherwise.
-func TestEveryAnswerHasAnExample(t *testing.T) {
+// TestEveryResponseHasAnExample makes the responses of a mock server from the description, and
+// compares them with it: Prism refuses its own responses otherwise.
+func TestEveryResponseHasAnExample(t *testing.T) {
 	_, operations := load(t)
 	answers := 0
 	for id, op := range operations {
@@ -30,8 +30,8 @@ func TestEveryAnswerHasAnExample(t *testing.T) {
 	assert.Greater(t, answers, 2*len(operations), "two refusals each, and the successes")
 }
 
-// sample is the example of a schema, or that of its parts. A record without published
-// fields has none: {} is one.
+// sample is the example of a schema, or the examples of its parts: {} for a record without
+// published fields.
 func sample(t *testing.T, at string, schema *openapi3.Schema) any {
 	t.Helper()
 	switch {
@@ -41,8 +41,8 @@ func sample(t *testing.T, at string, schema *openapi3.Schema) any {
 		return []any{sample(t, at+"[]", schema.Items.Value)}
 	case len(schema.AllOf) > 0 || schema.Type.Is("object"):
 		members := map[string]any{}
-		for _, one := range schema.AllOf {
-			maps.Copy(members, sample(t, at, one.Value).(map[string]any))
+		for _, part := range schema.AllOf {
+			maps.Copy(members, sample(t, at, part.Value).(map[string]any))
 		}
 		for name, property := range schema.Properties {
 			members[name] = sample(t, at+"."+name, property.Value)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -20,15 +19,15 @@ import (
 
 const partner = "partnerId=" + lendingtest.PartnerID
 
-// TestEveryRoute drives the 69 routes, each in every broken form and then as it
-// should be, and holds requests and answers against the description.
-func TestEveryRoute(t *testing.T) {
+// TestEveryRouteIsDescribed calls every route, in every broken form and in a valid form, and
+// compares requests and responses with the description.
+func TestEveryRouteIsDescribed(t *testing.T) {
 	s := newSuite(t)
 	s.signIn()
 	secret := s.subscribe()
 	s.createEverything()
 	customer := s.customer("ada")
-	application := s.text(s.ok("createApplication", "sendLink=true", s.application(customer)))
+	application := decode[string](s, s.ok("createApplication", "sendLink=true", s.application(customer)))
 	s.apply(application, customer)
 	s.approve(application)
 	loan := s.member(s.ok("getCustomerLoans", "customerId="+customer, ""), "id")
@@ -41,7 +40,7 @@ func TestEveryRoute(t *testing.T) {
 		assert.Positive(t, s.done[id], "%s was never exercised", op.route())
 	}
 	for _, more := range []string{problemType, noContent, mediaType} {
-		assert.Positive(t, s.beyond[more], "the fake does not do this any more: %s", more)
+		assert.Positive(t, s.beyond[more], "the fake no longer departs: %s", more)
 	}
 	if s.prism != nil {
 		t.Logf("Prism judged %d exchanges", s.prism.judged)
@@ -49,7 +48,7 @@ func TestEveryRoute(t *testing.T) {
 	}
 }
 
-// Description, service and ledger name the same routes.
+// The description, the service and testdata/routes.tsv have the same routes.
 func TestSameRoutes(t *testing.T) {
 	_, operations := load(t)
 	var described, ledger []string
@@ -78,13 +77,13 @@ func (s *suite) signIn() {
 	require.Contains(s, answer, `"token":""`)
 	answer = s.ok("validateTwoFactor", "", `{`+name+`,"code":"`+s.service.TwoFactorCode(lendingtest.Username)+`"}`)
 	require.NotEmpty(s, s.member(answer, "token"))
-	s.token = s.text(s.ok("refreshToken", "", ""))
+	s.token = decode[string](s, s.ok("refreshToken", "", ""))
 	answer = s.ok("login", "", `{`+name+`,"password":"`+lendingtest.Password+`","trustedDeviceToken":"`+
 		lendingtest.TrustedDeviceToken+`"}`)
 	require.NotEmpty(s, s.member(answer, "token"))
 }
 
-// customer creates one, and sends the body as each of the four content types.
+// customer creates a customer with each of the four content types.
 func (s *suite) customer(name string) (id string) {
 	s.Helper()
 	for i, kind := range []string{
@@ -114,7 +113,8 @@ func (s *suite) createEverything() {
 	s.ok("createCustomers", "", "["+s.user("bulk1")+","+s.user("bulk2")+"]")
 	s.ok("createApplications", "", "["+s.application(customer)+","+s.application(customer)+"]")
 	zip := `{"customerId":"` + customer + `","extraInformation":{"zipcode":"94105"}`
-	other := s.text(s.ok("createApplicationAndApplicant", "sendLink=false", zip+`,"applicant":{"firstName":"Ada"}}`))
+	withApplicant := zip + `,"applicant":{"firstName":"Ada"}}`
+	other := decode[string](s, s.ok("createApplicationAndApplicant", "sendLink=false", withApplicant))
 	both := strings.TrimSuffix(s.user("both"), "}") + `,"businessZip":"94105"}`
 	s.ok("createCustomerAndApplication", "sendLink=false", both)
 	s.ok("createCustomerAndApplicationAndApplicant", "sendLink=true", strings.ReplaceAll(both, "both@", "three@"))
@@ -136,7 +136,7 @@ func (s *suite) apply(application, customer string) {
 	require.Equal(s, "false", s.ok("quickTest", id, ""), "an optional body may be left out")
 	require.Equal(s, "true", s.ok("quickTest", id, bankData))
 	s.ok("addOrUpdateBankingData", id+"&bankName=First", bankData)
-	offer := s.text(s.ok("processApplication", id, ""))
+	offer := decode[string](s, s.ok("processApplication", id, ""))
 	s.ok("applicationStatus", id, "")
 	require.Contains(s, s.ok("applicationOffer", id+"&force=false", ""), offer)
 	s.ok("getCustomerApplications", "customerId="+customer, "")
@@ -177,9 +177,7 @@ func (s *suite) approve(application string) {
 	s.ok("submitDocument", id+"&fileType=Other&fileName=note.pdf", file("note"))
 	s.ok("getContracts", id, "")
 	s.ok("getContractDetails", id, "")
-	var applicants []struct{ ID string }
-	require.NoError(s, json.Unmarshal([]byte(s.ok("getAllApplicants", id, "")), &applicants))
-	for _, applicant := range applicants {
+	for _, applicant := range decode[[]struct{ ID string }](s, s.ok("getAllApplicants", id, "")) {
 		s.ok("signContract", id+"&applicantId="+applicant.ID, signatures)
 	}
 }
@@ -202,7 +200,7 @@ func (s *suite) draw(application, loan string) {
 	s.ok("confirmWithdrawalInvoice", id, confirmation("2500.5", "0.8", s.service.OTP(loan)))
 }
 
-// The names but dateUTC are the model's.
+// All names except dateUTC are those of the record.
 func confirmation(amount, rate, otp string) string {
 	return `{"amount":` + amount + `,"advanceRate":` + rate + `,"dateUTC":"2026-11-20T00:00:00Z","otp":"` + otp + `"}`
 }
@@ -222,7 +220,7 @@ func (s *suite) readLoan(loan string) {
 	s.ok("getEarlyRepayment", id, "")
 }
 
-// subscribe registers a receiver of everything and tells the secret of its deliveries.
+// subscribe registers a receiver of all events and returns the secret of its deliveries.
 func (s *suite) subscribe() (secret string) {
 	s.Helper()
 	nothing := s.request("getSubscription", partner, "")
@@ -247,7 +245,7 @@ func (s *suite) subscribe() (secret string) {
 	return secret
 }
 
-// deliveries holds what was posted against the callback of the description.
+// deliveries compares the delivered events with the callback of the description.
 func (s *suite) deliveries(secret string) {
 	s.Helper()
 	require.NoError(s, s.service.Wait(s.Context()))
@@ -259,8 +257,7 @@ func (s *suite) deliveries(secret string) {
 	for _, d := range all {
 		require.NoError(s, d.Err)
 		events[d.Event] = true
-		var value any
-		require.NoError(s, json.Unmarshal(d.Body, &value))
+		value := decode[any](s, string(d.Body))
 		require.NoError(s, envelope.VisitJSON(value), "%s", d.Body)
 		require.Empty(s, missing(envelope, value, ""))
 		require.NoError(s, signature.Schema.Value.VisitJSON(d.Signature))

@@ -16,9 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prism is a proxy of somebody else's that holds what passes through it against
-// openapi.yaml, with a reading of OpenAPI and JSON Schema that no program here shares.
-// With LENDING_TEST_PRISM, the path of its program, a suite goes through it: make openapi-peer.
+// prism is a proxy that compares its traffic with openapi.yaml. Its reader of OpenAPI and JSON
+// Schema is independent of this repository. LENDING_TEST_PRISM is the path of the program.
 type prism struct {
 	url     string
 	front   *httptest.Server
@@ -63,8 +62,8 @@ func (p *prism) stop() {
 	p.front.Close()
 }
 
-// takes tells whether a request can go through Prism, which refuses by itself what is no
-// JSON or above 10 MB, and has nothing to say where the description has no such route.
+// takes reports whether a request can go through Prism, which refuses bodies above 10 MB and
+// broken JSON, and does not judge a route outside the description.
 func (p *prism) takes(s *suite, x exchange) bool {
 	if p == nil || x.length > 0 || len(x.body) > 10_000_000 || x.body != "" && !json.Valid([]byte(x.body)) {
 		return false
@@ -73,8 +72,8 @@ func (p *prism) takes(s *suite, x exchange) bool {
 	return item != nil && item.GetOperation(x.method) != nil
 }
 
-// judge holds what Prism found against what the test knows: it has nothing to say against
-// an answer, and against a request if, and only if, that is broken.
+// judge compares the findings of Prism with those of the test: none in a response, and in a request
+// if and only if the request is broken.
 func (p *prism) judge(s *suite, x exchange, resp *http.Response) {
 	s.Helper()
 	p.judged++
@@ -102,18 +101,18 @@ func (p *prism) judge(s *suite, x exchange, resp *http.Response) {
 		require.Empty(s, request, "%s: the request is fine", at)
 	}
 	if x.spoilt {
-		require.NotEmpty(s, answer, "%s: the answer is not what is described", at)
+		require.NotEmpty(s, answer, "%s: the response is not the described one", at)
 	} else {
 		require.Empty(s, answer, "%s: the answer is fine", at)
 	}
 }
 
-// unread is a content type whose bodies Prism passes on as they are. It reads a JSON string
-// of another one, and passes on what is in the string.
+// unread is a content type whose bodies Prism passes on unchanged. In other types Prism unquotes a
+// JSON string.
 const unread = "text/json"
 
-// spoil has a route answer with what the description does not take. Where Prism cannot
-// compile a schema it takes everything, and says nothing.
+// spoil makes a route respond against the description. If Prism cannot compile a schema, it accepts
+// every response silently.
 func (s *suite) spoil(x exchange) {
 	s.Helper()
 	success := x.Responses.Status(http.StatusOK).Value.Content.Get("application/json")

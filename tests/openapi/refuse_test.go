@@ -14,14 +14,15 @@ import (
 
 const (
 	unknownID = "99999999-9999-4999-8999-999999999999"
+	zeroID    = "00000000-0000-0000-0000-000000000000"
 	hostLimit = 30_000_000
 
 	tokenLifetime = time.Hour
 	retryAfter    = 7 * time.Second
 )
 
-// breakIt sends a request that is fine in every broken form that the description and
-// the interface's part on errors know of, and sees that nothing is executed.
+// breakIt sends a request in every broken form of the description and of the interface's part on
+// errors. The service executes none of them.
 func (s *suite) breakIt(x exchange) {
 	s.Helper()
 	before := s.service.Executed(x.route())
@@ -76,7 +77,7 @@ func (s *suite) breakParameter(x exchange, p *openapi3.Parameter) {
 		// "not every missing record gives 404"
 		unknown.want, unknown.broken, unknown.field = []int{400, 403, 404}, false, ""
 		s.send(unknown)
-	case target && x.params.Has(p.Name): // "exactly one valid target id", which the description can only say in words
+	case target && x.params.Has(p.Name): // "exactly one valid target id": prose in the description
 		none, both := with(""), with(x.params.Get(p.Name))
 		none.params.Del(p.Name)
 		both.params = url.Values{"partnerId": {lendingtest.PartnerID}, "customerId": {unknownID}}
@@ -125,8 +126,8 @@ func (s *suite) breakBody(x exchange) {
 	s.send(huge)
 }
 
-// "Wrong method, path or identifier." The description does not have such a route, so
-// the answer is held against one of the operation's own refusals.
+// "Wrong method, path or identifier." The description has no such route, so the response is
+// compared with a refusal of the operation.
 func (s *suite) breakRoute(x exchange) {
 	s.Helper()
 	x.want = []int{http.StatusNotFound}
@@ -147,8 +148,7 @@ func bodiless(op *openapi3.Operation) *openapi3.Operation {
 	return &without
 }
 
-// "Too many requests; honour a Retry-After header when present", and the 5xx whose body
-// nobody describes.
+// "Too many requests; honour a Retry-After header when present", and a 5xx with an undescribed body.
 func (s *suite) breakService(x exchange) {
 	s.Helper()
 	s.service.Fail(x.route(), lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter})

@@ -1,3 +1,7 @@
+// Package openapi_test compares packages lending and lendingtest with lendingtest/openapi.yaml, the
+// description of the service in OpenAPI 3. Its author read the published interface only, neither
+// the client nor lendingtest. The tests also run through Prism, a validating proxy: make
+// openapi-peer.
 package openapi_test
 
 import (
@@ -27,14 +31,12 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lendingapi/lending-go/tests/openapi"
 )
 
 func TestMain(m *testing.M) {
 	openapi3.DefineStringFormatValidator("uuid",
 		openapi3.NewRegexpFormatValidator(openapi3.FormatOfStringForUUIDOfRFC4122))
-	// RFC 5321's Mailbox, without quoted and literal forms: what kin-openapi has takes blanks.
+	// RFC 5321's Mailbox, without quoted and literal forms. The format of kin-openapi allows blanks.
 	openapi3.DefineStringFormatValidator("email", openapi3.NewRegexpFormatValidator(
 		"^[\\w!#$%&'*+/=?^`{|}~-]+(\\.[\\w!#$%&'*+/=?^`{|}~-]+)*@[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*$"))
 	openapi3.DefineStringFormatValidator("byte", openapi3.NewCallbackValidator(func(text string) error {
@@ -69,7 +71,7 @@ func (o operation) route() string { return o.method + " " + o.path }
 func (o operation) anonymous() bool { return o.Security != nil && len(*o.Security) == 0 }
 
 var description = sync.OnceValues(func() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(openapi.Description)
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(lendingtest.OpenAPI()))
 	if err == nil {
 		err = doc.Validate(context.Background())
 	}
@@ -97,9 +99,9 @@ type suite struct {
 	service    *lendingtest.Server
 	client     *http.Client
 	receiver   string         // https, answers 200
-	token      string         // of everybody who is not told otherwise
+	token      string         // of a request without a token of its own
 	done       map[string]int // successes by operation
-	beyond     map[string]int // how often the fake was seen to say more than the interface
+	beyond     map[string]int // the departures of the fake from the interface
 	prism      *prism         // between client and service, or nil
 }
 
@@ -124,19 +126,19 @@ func newSuite(t *testing.T) *suite {
 	return s
 }
 
-// exchange is a request and what is expected of its answer.
+// exchange is a request and the expected response.
 type exchange struct {
 	operation
-	params      url.Values // those of the path and of the query
+	params      url.Values // of the path and of the query
 	body        string
-	contentType string // application/json unless told
-	declared    string // contentType as the description has it, where it stands for many
+	contentType string // application/json by default
+	declared    string // the description's pattern for contentType
 	token       string
-	length      int64 // Content-Length, and no body is sent unless the service asks for it
+	length      int64 // Content-Length: the body follows only if the service asks
 
-	want   []int // one of these
-	broken bool  // the description has to refuse the request, too
-	spoilt bool  // the description has to refuse the answer
+	want   []int // the possible statuses
+	broken bool  // the description refuses the request, too
+	spoilt bool  // the description refuses the response
 	field  string
 }
 
@@ -150,7 +152,7 @@ func (s *suite) request(id, params, body string) exchange {
 	return exchange{operation: op, params: values, body: body, token: s.token, want: []int{http.StatusOK}}
 }
 
-// ok sends a request, first in every broken form there is, and returns the answer.
+// ok sends a request, first in every broken form, and returns the response.
 func (s *suite) ok(id, params, body string) string {
 	s.Helper()
 	x := s.request(id, params, body)
@@ -167,48 +169,32 @@ func (s *suite) ok(id, params, body string) string {
 	return answer
 }
 
-// okAs is ok without the broken forms, as somebody else.
-func (s *suite) okAs(username, id, params, body string) string {
+// refused sends a request that the description and the service refuse.
+func (s *suite) refused(id, params, body string) {
 	s.Helper()
 	x := s.request(id, params, body)
-	x.token = s.service.Token(username)
-	return s.send(x)
-}
-
-// refused sends a request that is expected to be answered with 400. broken says that
-// the description states the rule that it offends.
-func (s *suite) refused(id, params, body string, broken bool) {
-	s.Helper()
-	x := s.request(id, params, body)
-	x.want, x.broken = []int{http.StatusBadRequest}, broken
+	x.want, x.broken = []int{http.StatusBadRequest}, true
 	s.send(x)
 }
 
-// text decodes a bare JSON string.
-func (s *suite) text(answer string) string {
+func decode[T any](s *suite, response string) (value T) {
 	s.Helper()
-	var text string
-	require.NoError(s, json.Unmarshal([]byte(answer), &text), answer)
-	return text
+	require.NoError(s, json.Unmarshal([]byte(response), &value), response)
+	return value
 }
 
-// member finds a text in a JSON object, or in the first one of an array.
-func (s *suite) member(answer, name string) string {
+// member finds a text in a JSON object, or in the first object of an array.
+func (s *suite) member(response, name string) string {
 	s.Helper()
-	if strings.HasPrefix(answer, "[") {
-		var all []json.RawMessage
-		require.NoError(s, json.Unmarshal([]byte(answer), &all))
-		require.NotEmpty(s, all)
-		answer = string(all[0])
+	if strings.HasPrefix(response, "[") {
+		response = string(decode[[]json.RawMessage](s, response)[0])
 	}
-	var fields map[string]any
-	require.NoError(s, json.Unmarshal([]byte(answer), &fields), answer)
-	text, ok := fields[name].(string)
-	require.True(s, ok, "%s in %s", name, answer)
+	text, ok := decode[map[string]any](s, response)[name].(string)
+	require.True(s, ok, "%s in %s", name, response)
 	return text
 }
 
-// send does one exchange over a socket and holds both halves against the description.
+// send makes an exchange over a socket and compares both halves with the description.
 func (s *suite) send(x exchange) string {
 	s.Helper()
 	address, judged := s.service.URL, s.prism.takes(s, x)
@@ -281,14 +267,14 @@ func needsToken(_ context.Context, input *openapi3filter.AuthenticationInput) er
 
 func short(body string) string { return body[:min(len(body), 300)] }
 
-// Where the fake says what the interface does not. Each of these is seen in this test,
-// or the test fails: an entry that is not needed any more has to go.
+// The departures of the fake from the interface. The test fails if one does not occur: then its
+// entry has to go.
 const (
 	// "Responses are application/json." The fake sends problem records as ASP.NET does.
 	problemType = "problem records as application/problem+json"
-	// "200 is success." The fake sends 204 where three reads find nothing, which the description marks as assumed.
+	// "200 is success." The fake sends 204 if three reads find nothing. The description marks 204 as assumed.
 	noContent = "204 where there is nothing"
-	// The statuses in the interface's part on errors do not hold this one.
+	// The interface's part on errors has no such status.
 	mediaType = "415 for another content type"
 )
 
@@ -332,17 +318,17 @@ func (s *suite) checkAnswer(x exchange, input *openapi3filter.RequestValidationI
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	var value any
 	require.NoError(s, decoder.Decode(&value), at)
-	require.ErrorIs(s, decoder.Decode(new(any)), io.EOF, "one value and nothing after it")
+	require.ErrorIs(s, decoder.Decode(new(any)), io.EOF, "a single value")
 	require.Empty(s, missing(declared.Schema.Value, value, ""), "published fields are all there: %s", at)
 	if resp.StatusCode >= 400 {
 		s.checkProblem(x, resp.StatusCode, value.(map[string]any))
 	}
 }
 
-// missing lists the published fields that an answer lacks, required or not.
+// missing returns the published fields that a response lacks, required or not.
 func missing(schema *openapi3.Schema, value any, at string) (names []string) {
-	for _, one := range schema.AllOf {
-		names = append(names, missing(one.Value, value, at)...)
+	for _, part := range schema.AllOf {
+		names = append(names, missing(part.Value, value, at)...)
 	}
 	switch value := value.(type) {
 	case []any:
@@ -363,7 +349,7 @@ func missing(schema *openapi3.Schema, value any, at string) (names []string) {
 	return names
 }
 
-// checkProblem holds what a problem record says against the answer that carries it.
+// checkProblem compares a problem record with its response.
 func (s *suite) checkProblem(x exchange, status int, problem map[string]any) {
 	s.Helper()
 	assert.EqualValues(s, status, problem["status"])

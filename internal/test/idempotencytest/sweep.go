@@ -17,8 +17,9 @@ func BenchmarkSweep(b *testing.B, entries store.Store, size func() int64) {
 	b.Helper()
 	const n, orders = 24_000, 1000
 	before := size()
-	answer := fmt.Appendf(nil, `{"route":"POST /api/Application/create-application","account":"%064d","fingerprint":"%044d","salt":"%026d",`+
-		`"left":true,"sends":1,"status":200,"media":"application/json; charset=utf-8","answer":"%s"}`, 1, 0, 2, strings.Repeat("eHh4", 100))
+	answer := fmt.Appendf(nil, `{"request":{"frozen":true,"route":"POST /api/Application/create-application","account":"%064d",`+
+		`"fingerprint":"%044d","salt":"%026d"},"send":{"number":1},`+
+		`"response":{"status":200,"media":"application/json; charset=utf-8","body":"%s"}}`, 1, 0, 2, strings.Repeat("eHh4", 100))
 	var group sync.WaitGroup
 	for worker := range 64 {
 		group.Go(func() {

@@ -125,7 +125,8 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 		if seen == "true" {
 			verdict = idempotency.Happened(nil)
 		}
-		return unlessRetried(k.log.Resolve(ctx, failed.Key, idempotency.Resolution{By: "the trial", Why: "looked it up", Verdict: verdict}))
+		said := idempotency.Resolution{By: "the trial", Why: "looked it up", Verdict: verdict, Sends: entries[0].Sends}
+		return unlessRetried(k.log.Resolve(ctx, failed.Key, said))
 	}
 }
 

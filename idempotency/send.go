@@ -1,0 +1,247 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
+)
+
+const (
+	// recordLimit bounds the attempts to record an outcome in the store.
+	recordLimit = 10 * time.Second
+	// reserved is the time for which a mutation keeps its lock between the check and the send.
+	reserved = 10 * time.Second
+)
+
+// prepare makes the check before the send, and records "sent".
+func (k *keyedCall) prepare(ctx context.Context) error {
+	k.prior = k.data
+	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
+	if err := k.call.GetToken(ctx); err != nil {
+		if k.entry.State != store.Free { // an earlier send of the key can be in doubt
+			err = k.refuse(Error{kind: ErrInDoubt, cause: err})
+		}
+		return err
+	}
+	s := &k.data.Send
+	if k.row.check != nil && s.Before == nil && k.check == nil {
+		if err := k.reserve(ctx); err != nil {
+			return err
+		}
+		if err := k.checkBefore(ctx); err != nil {
+			return err
+		}
+	}
+	if k.adds() {
+		s.Adds = k.row.added(k.call, s.Before)
+	}
+	if k.changed != nil {
+		k.data.Request.Fingerprint = k.changed
+	}
+	deadline, _ := ctx.Deadline()
+	k.nonce = rand.Text()
+	k.data.Request.Frozen = true
+	s.Nonce, s.Lease, s.Open, s.IsCallers = k.nonce, time.Until(deadline), true, k.safeToRepeat || k.check != nil
+	s.Number++
+	before := k.entry.State
+	err := k.save(ctx, store.Sent, k.lock)
+	held, isHeld := errors.AsType[*store.LockedError](err)
+	switch {
+	case err == nil, errors.Is(err, store.ErrConflict):
+		return err
+	case isHeld:
+		return k.release(ctx, held.Key)
+	}
+	failed := k.refuse(Error{kind: ErrStore, cause: err})
+	if k.undo(ctx, time.Second) != nil { // the failed save may have had its effect
+		k.unsent.Store(k.entry.Key, unsent{nonce: k.nonce, state: before, data: k.prior})
+	}
+	return failed
+}
+
+// unsent is an entry before a save of "sent" that failed and may have had its effect. The
+// mutation was not sent, and only this process knows it.
+type unsent struct {
+	nonce string
+	state store.State
+	data  entryData
+}
+
+// undoUnsent restores the loaded entry if it has the effect of a failed save of this process.
+func (k *keyedCall) undoUnsent() {
+	if u, ok := k.unsent.Load(k.entry.Key); ok && u.(unsent).nonce == k.data.Send.Nonce && k.entry.State == store.Sent {
+		k.entry.State, k.data = u.(unsent).state, u.(unsent).data
+	}
+}
+
+// checkBefore makes the check before the send. It adds the records of the last mutations of the
+// lock, which late reads may not show.
+func (k *keyedCall) checkBefore(ctx context.Context) error {
+	var last []effect
+	if k.adds() {
+		var err error
+		if _, last, err = k.recall(ctx, k.lock); err != nil {
+			return k.unsaved(err)
+		}
+	}
+	before, err := k.row.check(ctx, k.target())
+	if err != nil {
+		return k.refuse(Error{kind: errCheckBefore, cause: err})
+	}
+	before = before.since(together(last))
+	k.data.Send.Before = &before
+	return nil
+}
+
+// record saves the outcome of a send, and returns the error of the call: err, or [ErrStore] if
+// the store fails after a success.
+func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err error) error {
+	failed, _ := errors.AsType[*lending.Error](err)
+	switch k.outcome = lending.OutcomeOf(err); k.outcome {
+	case lending.OutcomeNotSent, lending.OutcomeRejected:
+		k.data.Send.Open = k.prior.Send.Open
+		if failed != nil && k.inDoubt {
+			k.rejected(failed)
+		}
+		_ = k.undo(ctx, recordLimit)
+	case lending.OutcomeUnknown:
+		if failed != nil && k.isRepeatable() {
+			failed.RetryAfter = max(failed.RetryAfter, k.pause())
+		}
+		_ = k.saveRetrying(ctx, recordLimit, store.InDoubt)
+	case lending.OutcomeDone:
+		var body []byte
+		if answer != nil {
+			body = answer.Body
+		}
+		state := k.keep(answer)
+		if k.adds() && k.remember(ctx, k.lock, k.data.effect(body)) != nil {
+			k.data.Hold = max(k.data.Hold, k.MaxLateness) // the lock replaces the remembered records
+		}
+		if failed := k.saveRetrying(ctx, recordLimit, state); failed != nil {
+			return k.refuse(Error{kind: ErrStore, cause: failed})
+		}
+	}
+	return err
+}
+
+// rejected corrects the error of a rejected resend: an earlier send may have succeeded, or did
+// succeed.
+func (k *keyedCall) rejected(failed *lending.Error) {
+	switch failed.StatusCode {
+	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests: // not about the mutation
+	default:
+		k.data.Doubt.Rejected++
+	}
+	failed.Outcome = lending.OutcomeUnknown
+	if k.data.Doubt.Happened {
+		failed.Outcome = lending.OutcomeDone
+	}
+	failed.RetryAfter = max(failed.RetryAfter, k.pause())
+}
+
+// keep puts the response of a success into the entry, and returns the next state. If the
+// response is lost, the state is in doubt, because the check can rebuild the response.
+func (k *keyedCall) keep(answer *lending.Response) store.State {
+	k.data.Doubt.Happened, k.data.Send.Open, k.data.Response = true, false, response{}
+	fits := answer != nil && (!k.call.NeedsAnswer() || k.call.Accepts(answer))
+	if fits {
+		k.data.Response = response{Status: answer.StatusCode, Media: answer.Header.Get("Content-Type"), Body: answer.Body}
+	}
+	if fits && len(answer.Body) > k.MaxAnswer {
+		k.data.Response = k.data.Response.withoutPersonalData(k.route)
+		fits = k.data.Response.Status != 0 && len(k.data.Response.Body) <= k.MaxAnswer && k.hasAnswer()
+	}
+	if fits {
+		return store.Done
+	}
+	k.data.Response = response{}
+	if !k.call.NeedsAnswer() {
+		return store.Forgotten
+	}
+	return store.InDoubt
+}
+
+// marksValue reports whether a done entry keeps its lock. After [Log.Sweep] a call may set the
+// value again to get the response. The lock shows that no other mutation has set a newer value.
+func (k *keyedCall) marksValue(state store.State) bool {
+	return state == store.Done && k.row.setsValue && !isScalar(k.data.Response.Body)
+}
+
+// undo records that the mutation was not sent, or was rejected. The mutation stays in doubt if
+// an earlier send may have succeeded.
+func (k *keyedCall) undo(ctx context.Context, limit time.Duration) error {
+	if k.inDoubt {
+		return k.saveRetrying(ctx, limit, store.InDoubt)
+	}
+	k.data.Request.Frozen, k.data.Send.Before = k.prior.Request.Frozen, nil
+	return k.saveRetrying(ctx, limit, store.Free)
+}
+
+// saveRetrying retries the save until limit is over, even after the end of the call's context.
+// It stops if another call has recorded the same or more.
+func (k *keyedCall) saveRetrying(ctx context.Context, limit time.Duration, state store.State) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer stop()
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		lock := "" // an ended mutation frees its lock, unless a late execution is possible
+		if state == store.InDoubt || k.data.Hold > 0 || k.marksValue(state) {
+			lock = k.lock
+		}
+		err := k.save(ctx, state, lock)
+		if err == nil {
+			return nil
+		}
+		if _, held := errors.AsType[*store.LockedError](err); held && k.data.Hold > 0 { // another mutation has the lock
+			k.data.Hold = 0
+			continue
+		}
+		if errors.Is(err, store.ErrConflict) {
+			var isRecorded bool
+			if isRecorded, err = k.resolveConflict(ctx, state); isRecorded {
+				return nil
+			} else if err == nil {
+				continue
+			}
+		}
+		if backoff.Sleep(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+// resolveConflict handles a conflict in saveRetrying. Either a failed save of this call had its
+// effect, or another call has ended the doubt. The sender knows more than the other call, unless
+// the other call has found the mutation done.
+func (k *keyedCall) resolveConflict(ctx context.Context, state store.State) (isRecorded bool, err error) {
+	entry, err := k.store.Load(ctx, k.entry.Key)
+	if err != nil {
+		return false, err
+	}
+	if entry == nil { // the store has lost the entry
+		k.entry.Revision = 0
+		return false, nil
+	}
+	other, err := readData(entry.Data)
+	if err != nil {
+		return false, err
+	}
+	isOurs, succeeded := other.Send.Nonce == k.nonce, k.outcome == lending.OutcomeDone
+	switch {
+	case entry.State == store.Done, entry.State == store.Forgotten && state != store.Done:
+		return true, nil
+	case succeeded && !isOurs: // another call has resent the mutation
+		k.data.Hold = max(k.data.Hold, other.Send.Lease+k.MaxLateness)
+		fallthrough
+	case succeeded, isOurs && state == store.Free:
+		k.entry.Revision = entry.Revision
+		return false, nil
+	}
+	return true, nil
+}
