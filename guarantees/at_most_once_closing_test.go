@@ -104,12 +104,11 @@ func (s *idling) close(secure *tls.Conn) {
 	}
 }
 
-// TestClosedHTTP2ConnectionsLeaveNoDoubt has a service close idle connections at a random moment in
-// each of the usual ways, and compares the client with one that has a new connection for each
-// mutation. Only mutations that meet the end of the connection on the way are in doubt. A client that
-// used closed connections would leave one in ten in doubt.
+// TestClosedConnectionsSendNothingTwice has a service close idle connections at a random moment in
+// each of the usual ways. Only mutations that meet the end of a connection on the way are in doubt: a
+// few in 10,000 on a quiet machine, and at most one for each connection.
 // LENDING_TEST_CLOSING is the number of mutations.
-func TestClosedHTTP2ConnectionsLeaveNoDoubt(t *testing.T) {
+func TestClosedConnectionsSendNothingTwice(t *testing.T) {
 	t.Parallel()
 	mutations := 500
 	if n, err := strconv.Atoi(os.Getenv("LENDING_TEST_CLOSING")); err == nil {
@@ -120,14 +119,11 @@ func TestClosedHTTP2ConnectionsLeaveNoDoubt(t *testing.T) {
 			if mutations <= 500 {
 				t.Parallel()
 			}
-			var without map[lending.Outcome]int
-			var other sync.WaitGroup
-			other.Go(func() { without, _ = mutateWhileClosing(t, way, mutations, lending.WithoutHTTP2()) })
-			with, conns := mutateWhileClosing(t, way, mutations)
-			other.Wait()
-			t.Logf("of %d mutations on %d connections: %v; on a connection each: %v", mutations, conns, with, without)
-			assert.LessOrEqual(t, with[lending.OutcomeUnknown], without[lending.OutcomeUnknown]+mutations/20)
-			assert.LessOrEqual(t, with[lending.OutcomeNotSent], mutations/20)
+			for name, opts := range map[string][]lending.Option{"shared": nil, "alone": {lending.WithoutHTTP2()}} {
+				found, conns := mutateWhileClosing(t, way, mutations, opts...)
+				t.Logf("of %d mutations on %d connections, %s: %v", mutations, conns, name, found)
+				assert.LessOrEqual(t, found[lending.OutcomeUnknown]+found[lending.OutcomeNotSent], conns)
+			}
 		})
 	}
 }
