@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -178,6 +179,9 @@ func notFrom(cause error) []error {
 // A failed read is never OutcomeDone, and never [OutcomeNotSent] after an attempt.
 func OutcomeOf(err error) Outcome {
 	var argument *ArgumentError
+	if isNilPointer(err) {
+		return OutcomeUnknown
+	}
 	failed := outcomes(err)
 	switch {
 	case err == nil, errors.Is(err, knows(OutcomeDone)):
@@ -237,6 +241,9 @@ func outcomes(err error) []Outcome {
 // A missing record may still appear: a mutation whose response was lost can still be in flight.
 func IsNotFound(err error) bool {
 	found := false
+	if isNilPointer(err) {
+		return false
+	}
 	for link := range errorsIn(err) {
 		switch link := link.(type) { //nolint:errorlint // one link at a time
 		case *Error:
@@ -269,6 +276,12 @@ func mayBeNotFound(err error) bool {
 	part, lost := errors.AsType[*shapeError](err)
 	return IsNotFound(err) || lost && part.path == "id" ||
 		ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
+}
+
+// isNilPointer reports whether err is a nil pointer, which has methods and no content.
+func isNilPointer(err error) bool {
+	v := reflect.ValueOf(err)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // errorsIn yields err and every error in its tree, the outermost first.
@@ -346,8 +359,12 @@ func captured(ctx context.Context) *capture {
 
 // CaptureResponse returns a context whose calls fill into with the last response of the service,
 // also after an error. Use the context for a single call at a time. A Response that ctx captures
-// into already is filled as well, so that an observer and its caller can both capture.
+// into already is filled as well, so that an observer and its caller can both capture. If into is
+// nil, CaptureResponse returns ctx.
 func CaptureResponse(ctx context.Context, into *Response) context.Context {
+	if into == nil {
+		return ctx
+	}
 	outer, _ := ctx.Value(captureKey{}).(*capture)
 	return context.WithValue(ctx, captureKey{}, &capture{into, outer})
 }

@@ -32,8 +32,8 @@ type Idempotency interface {
 	//
 	// If Do returns a response and an error, the caller gets the decoded result and the error.
 	// Do returns an error of send, an error of call.Error with the outcome that Do sets, or an
-	// [*ArgumentError]. The client hides the text of any other error, and its outcome is
-	// unknown.
+	// [*ArgumentError]. The client hides the text of any other error, also of a read's, and its
+	// outcome is unknown.
 	//
 	// Observers see reads with ctx as checks. ctx has no key.
 	Do(ctx context.Context, key string, call *MutationCall, send func(context.Context) (*Response, error)) (*Response, error)
@@ -154,20 +154,35 @@ func (x *exchange) throughLayer(ctx context.Context, layer Idempotency) (answere
 	return true, err
 }
 
-// ofLayer returns the error of a layer as the error of the call. Errors of this package keep
-// their text and outcome.
+// ofLayer returns the error of a layer as the error of the call. Errors of this call keep their
+// text and outcome. The error of a read that the layer makes says nothing about the mutation.
 func (x *exchange) ofLayer(err error) error {
-	switch err.(type) { //nolint:errorlint // what wraps one may quote
-	case *Error, *ArgumentError:
-		return err
+	switch of := err.(type) { //nolint:errorlint // what wraps one may quote
+	case *Error:
+		if x.isOwn(of) {
+			return err
+		}
+	case *ArgumentError:
+		if of.Route == "" || of.Method == x.request.method && of.Route == x.request.path {
+			return err
+		}
 	}
 	e := x.failed(err)
-	if own, ok := errors.AsType[*Error](err); ok {
-		e.Outcome = own.Outcome
-	} else if e.StatusCode < 200 || e.StatusCode >= 300 {
+	if e.StatusCode < 200 || e.StatusCode >= 300 {
 		e.Outcome = OutcomeUnknown // an earlier call with the key may have sent it
 	}
+	for link := range errorsIn(err) {
+		if of, ok := link.(*Error); ok && x.isOwn(of) { //nolint:errorlint // one link at a time
+			e.Outcome = of.Outcome
+			break
+		}
+	}
 	return e
+}
+
+// isOwn reports whether e is an error of this call, a mutation with a key. A read has no key.
+func (x *exchange) isOwn(e *Error) bool {
+	return e.IdempotencyKey == x.key.name && e.Method == x.request.method && e.Route == x.request.path
 }
 
 // recorded makes the recorded response of a layer the response of the call.

@@ -258,6 +258,27 @@ func TestErrorsOfALayer(t *testing.T) {
 			answer, err := send(ctx)
 			return answer, fmt.Errorf("%w: %w", torn, err)
 		}, lending.OutcomeRejected},
+		{"of its own read", func(ctx context.Context, call *lending.MutationCall, _ send) (*lending.Response, error) {
+			return nil, refusedRead(ctx, call)
+		}, lending.OutcomeUnknown},
+		{"of its own read, wrapped", func(ctx context.Context, call *lending.MutationCall, _ send) (*lending.Response,
+			error,
+		) {
+			return nil, fmt.Errorf("%w: %w", torn, refusedRead(ctx, call))
+		}, lending.OutcomeUnknown},
+		{"of its own read and of send", func(ctx context.Context, call *lending.MutationCall, send send) (
+			*lending.Response, error,
+		) {
+			read := refusedRead(ctx, call)
+			_, err := send(ctx)
+			return nil, errors.Join(read, err)
+		}, lending.OutcomeRejected},
+		{"an argument of its own read", func(ctx context.Context, call *lending.MutationCall, _ send) (
+			*lending.Response, error,
+		) {
+			_, err := call.Client().Loans.Get(ctx, lending.LoanID{})
+			return nil, err
+		}, lending.OutcomeUnknown},
 		{"an argument", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) {
 			return nil, &lending.ArgumentError{Fields: []lending.FieldError{{Field: "key", Message: "is taken"}}}
 		}, lending.OutcomeNotSent},
@@ -269,6 +290,37 @@ func TestErrorsOfALayer(t *testing.T) {
 			require.Error(t, err)
 			assert.Equal(t, test.want, lending.OutcomeOf(err))
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v %s", err, err, err, errors.Unwrap(err)), "ada@")
+		})
+	}
+}
+
+func refusedRead(ctx context.Context, call *lending.MutationCall) error {
+	_, err := call.Client().Loans.Get(ctx, catalog.Loan)
+	return err
+}
+
+// TestLayerLearnsWhatTheMethodAccepts: a response in doubt is no record to keep.
+func TestLayerLearnsWhatTheMethodAccepts(t *testing.T) {
+	for _, test := range []struct {
+		body string
+		want bool
+	}{
+		{customerJSON, true},
+		{`{"id":"c0000000-0000-4000-8000-000000000001","success":false}`, false},
+		{`{"id":"c0000000-0000-4000-8000-000000000001","name":"Failsafe Ltd"}`, true},
+		{`{"name":"x"}`, false},
+		{`[]`, false},
+		{``, false},
+	} {
+		t.Run(test.body, func(t *testing.T) {
+			client, _ := layered(t, &layer{do: func(_ context.Context, call *lending.MutationCall, _ send) (
+				*lending.Response, error,
+			) {
+				assert.Equal(t, test.want, call.Accepts(jsonResponse(test.body)))
+				return jsonResponse(customerJSON), nil
+			}}, wire.Answer(500, ""))
+			_, err := create(t.Context(), client)
+			require.NoError(t, err)
 		})
 	}
 }

@@ -37,7 +37,8 @@ const personPace = 15 * time.Minute
 //
 // For joined errors NextOf returns the most careful decision: Retry only if every error allows a
 // retry, the longest wait, and Person if any error needs a person. Your own error type can
-// decide with a method Next() lending.Next. For nil, NextOf returns the zero Next.
+// decide with a method Next() lending.Next. For nil, NextOf returns the zero Next, and for a nil
+// pointer in the error, a mistake of the program, a person.
 //
 // Wrap errors with %w. NextOf cannot see a mutation in an error that was wrapped without %w.
 func NextOf(err error) Next {
@@ -57,6 +58,9 @@ func NextOf(err error) Next {
 
 // nextOf returns the decision of the outermost errors in err that have one.
 func nextOf(err error) Next {
+	if isNilPointer(err) {
+		return Next{Person: true}
+	}
 	switch link := err.(type) { //nolint:errorlint // each link of the chain in turn
 	case *signin.PausedError:
 		return nextOfSignIn(link).and(Next{Retry: true, After: time.Until(link.Until)})

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -602,6 +604,52 @@ func TestReplicas(t *testing.T) {
 			assert.Equal(t, 1, n, customer)
 		}
 		assert.Equal(t, count, service.Executed(route))
+	})
+}
+
+// TestOrdinaryRunLogsNoWarning completes orders without a fault. Most reads of the
+// checks find nothing, which is no warning.
+func TestOrdinaryRunLogsNoWarning(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		var lines strings.Builder
+		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		entries, ended := store.NewMemory(), 0
+		ctx, stop := context.WithCancel(t.Context())
+		client := fake.SignIn(t, service, nil, lending.WithLogger(logger),
+			lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+		step := func(ctx context.Context, order string) error {
+			key := func(mutation string) context.Context { return lending.WithIdempotencyKey(ctx, order+"/"+mutation) }
+			customer, err := client.Applications.CreateCustomer(key("create-customer"), lending.UserRequest{
+				FirstName: "Ada", LastName: "Lovelace", Email: order + "@example.com", MobileNumber: "(415) 555-0100",
+				Password: lending.NewSecret("Analytical-Engine-1"),
+			})
+			if err != nil {
+				return err
+			}
+			application, err := client.Applications.Create(key("create-application"), lending.ApplicationRequest{
+				CustomerID: customer.ID, BusinessName: "Engines", BusinessZip: "94105",
+			}, nil)
+			if err != nil {
+				return err
+			}
+			_, err = client.Applications.AddOrUpdateBankingData(key("bank"), application,
+				fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil)
+			if err != nil {
+				return err
+			}
+			if _, err = client.Applications.Process(key("process"), application); err == nil {
+				ended++
+			}
+			return err
+		}
+		list := func(context.Context) ([]string, error) { return []string{"order-1", "order-2"}, nil }
+		worker := fake.Must(orders.New(list, step, &orders.Options{Concurrency: 1}))
+		go func() { _ = worker.Run(ctx) }()
+		bubble.Elapse(30 * time.Second)
+		stop()
+		synctest.Wait()
+		assert.Equal(t, 2, ended)
+		assert.Empty(t, lines.String())
 	})
 }
 

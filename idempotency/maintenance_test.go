@@ -1,0 +1,170 @@
+package idempotency_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestHangingReadDelaysNoOtherCheck has reads that hang for four customers: Check ends the doubt about
+// the application of a fifth customer, and returns.
+func TestHangingReadDelaysNoOtherCheck(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		hang := make(map[string]bool)
+		for i := range 5 {
+			customer := service.AddCustomer(lendingtest.Customer{}).ID
+			service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", i)),
+				lending.ApplicationRequest{
+					CustomerID: lending.CustomerID(uuid.MustParse(customer)), BusinessName: "Lovelace", BusinessZip: "94105",
+				}, nil)
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			hang[customer] = i < 4
+		}
+		hanging := wire.NewClient(t, "https://lending.example",
+			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})), lending.WithIdempotency(log),
+			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				if hang[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]] {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return service.Transport().RoundTrip(r)
+			})}))
+		bubble.Elapse(time.Second)
+		begun := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // as the loop over the orders has
+		defer stop()
+		next, err := log.Check(ctx, hanging)
+		require.Error(t, err)
+		require.NoError(t, ctx.Err(), "it ends by itself")
+		assert.Positive(t, next)
+		assert.LessOrEqual(t, time.Since(begun), 10*time.Second)
+		assert.Equal(t, store.Done, fake.Must(entries.Load(t.Context(), ":order-4")).State)
+	})
+}
+
+// TestFailedSaveWithAnEffectAsksNobody has a save that fails and has its effect: the call said "not
+// sent", and the next call of the same process sends the mutation, without a person.
+func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
+	const link = "POST /api/Application/send-application-link"
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		send := func(client *lending.Client) error {
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "the/key"), time.Minute)
+			defer stop()
+			return client.Applications.SendLink(ctx, o.application)
+		}
+		gone := false
+		entries.saved = func(store.Entry) error { gone = true; return errStore }
+		entries.load = func() error { return map[bool]error{true: errStore}[gone] }
+		entries.save = func(store.Entry) error { return map[bool]error{true: errStore}[gone] }
+		err := send(client)
+		require.ErrorIs(t, err, idempotency.ErrStore)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		entries.saved, entries.load, entries.save = nil, nil, nil
+		require.Equal(t, store.Sent, fake.Must(entries.Load(t.Context(), ":the/key")).State)
+
+		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+		require.ErrorIs(t, send(other), idempotency.ErrInProgress, "another process cannot know")
+		require.NoError(t, send(client))
+		require.NoError(t, send(other))
+		assert.Equal(t, 1, service.Executed(link))
+	})
+}
+
+// TestEmptyObjectIsNoCustomer has a service that answers {} if no customer has the address: the
+// customer is created, and is not there when the request is lost.
+func TestEmptyObjectIsNoCustomer(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client := process()
+		service.Answer("GET /api/Customer/get-customer-by-email", wire.Answer(http.StatusOK, `{}`))
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
+		create := func() error {
+			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
+			return err
+		}
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		err := create()
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		assert.NotContains(t, err.Error(), "other fields have changed", "nothing has changed")
+		assert.ErrorContains(t, err, "no read shows the mutation")
+		bubble.Elapse(maxLateness)
+		require.NoError(t, create())
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// TestStoreThatFailsIsReported has a store that fails under Resolve and under Forget.
+func TestStoreThatFailsIsReported(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		create := func(key string) error {
+			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
+			return err
+		}
+		require.NoError(t, create("done"))
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
+		resolve := func() error { return log.Resolve(t.Context(), "lost", says(idempotency.Happened(nil))) }
+		forget := func() error {
+			_, err := log.Forget(t.Context(), "done")
+			return err
+		}
+		entries.load = func() error { return errStore }
+		require.ErrorIs(t, resolve(), idempotency.ErrStore)
+		require.ErrorIs(t, forget(), idempotency.ErrStore)
+		entries.load = nil
+		entries.save = func(entry store.Entry) error {
+			return map[bool]error{true: errStore}[strings.Contains(entry.Key, "#")] // the entry of the lock
+		}
+		require.ErrorIs(t, resolve(), idempotency.ErrStore, "the verdict counts as a record of the lock")
+		require.Equal(t, store.InDoubt, fake.Must(entries.Load(t.Context(), ":lost")).State)
+		entries.save = func(store.Entry) error { return errStore }
+		require.ErrorIs(t, resolve(), idempotency.ErrStore)
+		entries.save = nil
+		require.NoError(t, entries.Store.Save(t.Context(), store.Entry{Key: ":corrupt", State: store.Done, Data: []byte("?")}))
+		_, err := log.Forget(t.Context(), "corrupt")
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		require.NoError(t, resolve())
+	})
+}
+
+// TestRejectedResendOfADoneMutationIsDone has a service that cuts the response to a calculation,
+// and rejects the resend: the error still says that the mutation happened.
+func TestRejectedResendOfADoneMutationIsDone(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		const route = "POST /api/Calculation/application-invoice-calculation"
+		client := process()
+		o := newOrder(service)
+		calculate := func() error {
+			_, err := client.Calculation.Invoice(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application, fake.Invoice())
+			return err
+		}
+		service.Fail(route, lendingtest.Fault{CutBody: 3})
+		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(calculate()))
+		service.Fail(route, lendingtest.Fault{Status: http.StatusBadRequest})
+		err := calculate()
+		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+		var failed *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, http.StatusBadRequest, failed.StatusCode)
+		bubble.Elapse(failed.RetryAfter)
+		require.NoError(t, calculate())
+	})
+}
