@@ -316,7 +316,7 @@ func (m *MutationCall) Error(cause error) *Error {
 }
 
 // Observe reports the layer's action to the observers: see [Call].Idempotency. Observe logs any
-// action except "sent", together with err if not nil. The text of err must show no value.
+// action except "sent": with err, which must show no value, at level WARN, and without it at DEBUG.
 func (m *MutationCall) Observe(ctx context.Context, action string, err error) {
 	x := m.exchange()
 	x.call.Idempotency = action
