@@ -653,6 +653,40 @@ func TestOrdinaryRunLogsNoWarning(t *testing.T) {
 	})
 }
 
+// TestReviewIsLoggedOnce has each pass call the step of an order that needs a review.
+func TestReviewIsLoggedOnce(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		var lines strings.Builder
+		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
+		application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
+		service.Fail("POST /api/Application/submit-bankstatement-document/{applicationId}",
+			lendingtest.Fault{ResetAfter: true})
+		list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
+		step := func(ctx context.Context, order string) error {
+			ctx = lending.WithIdempotencyKey(ctx, order+"/statement")
+			return client.Applications.SubmitBankStatement(ctx, application,
+				lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
+		}
+		var person, repeated int
+		worker := fake.Must(orders.New(list, step, &orders.Options{Report: func(r orders.Result) {
+			if r.Next.Person {
+				person++
+			}
+			if r.Next.Person && r.Repeated {
+				repeated++
+			}
+		}}))
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
+		defer stop()
+		require.ErrorIs(t, worker.Run(ctx), context.DeadlineExceeded)
+		assert.Greater(t, person, 10)
+		assert.Equal(t, person-1, repeated)
+		assert.Equal(t, 1, strings.Count(lines.String(), "no check can tell"), lines.String())
+	})
+}
+
 func TestNewRefuses(t *testing.T) {
 	list := func(context.Context) ([]string, error) { return nil, nil }
 	step := func(context.Context, string) error { return nil }
