@@ -296,9 +296,9 @@ func TestEventNamesAreTheCatalogue(t *testing.T) {
 // catalogue returns the event names that the service in process knows.
 func catalogue(t *testing.T) []lending.EventName {
 	t.Helper()
-	source, err := os.ReadFile("lendingtest/webhook_event.go")
+	source, err := os.ReadFile("lendingtest/internal/book/event.go")
 	require.NoError(t, err)
-	list, _, _ := strings.Cut(string(source), "// target")
+	list, _, _ := strings.Cut(string(source), "// Wants")
 	names := eventNames(list)
 	require.Len(t, names, 22)
 	return names

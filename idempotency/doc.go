@@ -89,7 +89,7 @@
 //   - Call [Log.Sweep] once a day, in any process. Responses hold personal data: Sweep removes those
 //     older than KeepAnswers. The entries stay, because a mutation without an entry is sent again.
 //   - Call [Log.Forget] to delete the entries of a finished order.
-//   - List open keys with [Log.Entries] and [InDoubtStates]. For a key that needs a review, a person
+//   - List open keys with [Log.Keys] and [InDoubtStates]. For a key that needs a review, a person
 //     makes the reads of CheckWith and calls [Log.Resolve].
 //   - Encrypt the responses at rest with [store.NewEncrypted].
 //

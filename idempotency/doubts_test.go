@@ -60,7 +60,7 @@ func TestARejectionOfTheSecondSendTellsNothing(t *testing.T) {
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = process(test.second(service)).Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				inDoubt := fake.Must(log.Entries(t.Context(), doubtful))
+				inDoubt := fake.Must(log.Keys(t.Context(), doubtful))
 				require.Len(t, inDoubt, 1)
 				assert.Equal(t, store.InDoubt, inDoubt[0].State)
 				_, err = client.Applications.UpdateName(newer, o.application, "New")
@@ -228,7 +228,7 @@ func TestWhyIsThatOfNow(t *testing.T) {
 			Verdict: idempotency.NotHappened(),
 		}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-		assert.Equal(t, "no published field shows it", fake.Must(log.Entries(t.Context(), doubtful))[0].Why)
+		assert.Equal(t, "no published field shows it", fake.Must(log.Keys(t.Context(), doubtful))[0].Why)
 		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
 			By: "ada", Why: "it came", Sends: 2,
 			Verdict: idempotency.Happened(nil),

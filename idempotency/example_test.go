@@ -129,7 +129,7 @@ func ExampleLog_Resolve() {
 		err := client.Applications.SendLink(keyed, application)
 		fmt.Println("needs review:", errors.Is(err, idempotency.ErrNeedsReview))
 	}
-	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
+	inDoubt, err := log.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	fmt.Println(len(inDoubt), inDoubt[0].Key, inDoubt[0].State, inDoubt[0].Age < time.Minute, err)
 	said := idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)}
 	err = log.Resolve(ctx, "order-42/link", said)

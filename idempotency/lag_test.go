@@ -54,7 +54,7 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 				_, err = create("second")
 				require.Error(t, err, "it has not happened")
 				require.NotEqual(t, lending.OutcomeDone, lending.OutcomeOf(err))
-				assert.Len(t, fake.Must(log.Entries(t.Context(), doubtful)), 1)
+				assert.Len(t, fake.Must(log.Keys(t.Context(), doubtful)), 1)
 				assert.Equal(t, 1, service.Executed(createApplicationRoute))
 				if test.first != nil {
 					return // nothing has counted the applications
@@ -159,7 +159,7 @@ func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {
 		require.ErrorIs(t, confirm("second"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(2 * time.Second)
 		require.Error(t, confirm("second"), "it has not happened")
-		assert.Len(t, fake.Must(log.Entries(t.Context(), doubtful)), 1)
+		assert.Len(t, fake.Must(log.Keys(t.Context(), doubtful)), 1)
 		assert.Equal(t, 1, service.Executed(confirmRoute))
 	})
 }

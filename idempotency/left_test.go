@@ -120,7 +120,7 @@ func TestAValueThatIsRefusedAfterALossEnds(t *testing.T) {
 			require.Len(t, service.Requests(), sent, "it waits")
 			last = failed.RetryAfter
 			bubble.Elapse(failed.RetryAfter)
-			inDoubt := fake.Must(log.Entries(t.Context(), doubtful))
+			inDoubt := fake.Must(log.Keys(t.Context(), doubtful))
 			require.Equal(t, time.Since(begun), inDoubt[0].Age, "it does not begin anew")
 		}
 		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
@@ -128,7 +128,7 @@ func TestAValueThatIsRefusedAfterALossEnds(t *testing.T) {
 		bubble.Elapse(time.Hour)
 		require.ErrorIs(t, cancel(), idempotency.ErrNeedsReview)
 		assert.LessOrEqual(t, len(service.Requests())-arrived, 6)
-		assert.Equal(t, time.Since(begun), fake.Must(log.Entries(t.Context(), doubtful))[0].Age)
+		assert.Equal(t, time.Since(begun), fake.Must(log.Keys(t.Context(), doubtful))[0].Age)
 	})
 }
 

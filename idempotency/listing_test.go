@@ -26,7 +26,7 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 		call        func(context.Context, *lending.Client, order) error
 		faults      []lendingtest.Fault // one for each call, an empty one for none
 		resolve     *idempotency.Resolution
-		want        idempotency.Entry
+		want        idempotency.KeyStatus
 		ids         func(order) map[string]string
 	}
 	application := func(o order) map[string]string { return map[string]string{"applicationId": o.application.String()} }
@@ -39,7 +39,7 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 		{
 			name: "needs a person at the next call", route: linkRoute, call: link, ids: application,
 			faults: []lendingtest.Fault{lost},
-			want: idempotency.Entry{
+			want: idempotency.KeyStatus{
 				State: store.InDoubt, Sends: 1, NeedsPerson: true, Why: "no published field shows it",
 				NotHappenedAfter: maxLateness - time.Minute,
 			},
@@ -50,7 +50,7 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 				_, err := c.Applications.UpdateName(ctx, o.application, "Ada Lovelace")
 				return err
 			},
-			want: idempotency.Entry{
+			want: idempotency.KeyStatus{
 				State: store.InDoubt, Sends: 1, CheckWith: "Applications.Get", NotHappenedAfter: maxLateness - time.Minute,
 			},
 		},
@@ -61,7 +61,7 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 				return err
 			},
 			ids: func(o order) map[string]string { return map[string]string{"customerId": o.customer.String()} },
-			want: idempotency.Entry{
+			want: idempotency.KeyStatus{
 				State: store.InDoubt, Sends: 1, CheckWith: "Applications.ListByCustomer",
 				NotHappenedAfter: maxLateness - time.Minute,
 			},
@@ -73,7 +73,7 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 				return c.Approval.SetPrimaryBankAccount(ctx, o.application, "000123456789")
 			},
 			faults: []lendingtest.Fault{lost},
-			want: idempotency.Entry{
+			want: idempotency.KeyStatus{
 				State: store.InDoubt, Sends: 1, CheckWith: "Approval.PrimaryBankAccount",
 				NotHappenedAfter: maxLateness - time.Minute,
 			},
@@ -81,13 +81,13 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 		{
 			name: "resolved", route: linkRoute, call: link, faults: []lendingtest.Fault{lost}, ids: application,
 			resolve: &idempotency.Resolution{By: "ada", Why: "she has it", Verdict: idempotency.Happened(nil)},
-			want: idempotency.Entry{
+			want: idempotency.KeyStatus{
 				State: store.Forgotten, Sends: 1, Why: "she has it", ResolvedBy: "ada", Correctable: true,
 			},
 		},
 		{
 			name: "done", route: linkRoute, call: link, faults: []lendingtest.Fault{{}}, ids: application,
-			want: idempotency.Entry{State: store.Done, Sends: 1},
+			want: idempotency.KeyStatus{State: store.Done, Sends: 1},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 					require.NoError(t, log.Resolve(t.Context(), "order-42/step", *test.resolve))
 				}
 				bubble.Elapse(time.Minute)
-				entries := fake.Must(log.Entries(t.Context(), idempotency.Filter{Prefix: "order-42/"}))
+				entries := fake.Must(log.Keys(t.Context(), idempotency.Filter{Prefix: "order-42/"}))
 				require.Len(t, entries, 1)
 				test.want.Key, test.want.Route = "order-42/step", test.route
 				test.want.Age, test.want.IDs = time.Minute, test.ids(o)
@@ -125,7 +125,7 @@ func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
 		service.Fail(add, lendingtest.Fault{Status: 503})
 		require.ErrorIs(t, client.Approval.AddSecondaryApplicantDetails(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			o.application, lending.SecondaryApplicantRequest{}), lending.ErrOutcomeUnknown)
-		entry := fake.Must(log.Entries(t.Context(), doubtful))[0]
+		entry := fake.Must(log.Keys(t.Context(), doubtful))[0]
 		assert.Equal(t, store.InDoubt, entry.State)
 		assert.True(t, entry.NeedsPerson)
 		assert.Equal(t, "the count of records before the send is not known", entry.Why)
@@ -146,7 +146,7 @@ func TestEntryInFlightSaysFromWhenItCanBeDecided(t *testing.T) {
 			ended <- client.Applications.SendLink(ctx, o.application)
 		}()
 		bubble.Elapse(10 * time.Second)
-		entry := fake.Must(log.Entries(t.Context(), doubtful))[0]
+		entry := fake.Must(log.Keys(t.Context(), doubtful))[0]
 		assert.Equal(t, store.Sent, entry.State)
 		assert.Equal(t, 50*time.Second, entry.HappenedAfter)
 		assert.Equal(t, 50*time.Second+maxLateness, entry.NotHappenedAfter)
@@ -178,7 +178,7 @@ func TestEntriesComeInPages(t *testing.T) {
 		var keys []string
 		filter := idempotency.Filter{}
 		for {
-			page := fake.Must(log.Entries(t.Context(), filter))
+			page := fake.Must(log.Keys(t.Context(), filter))
 			if len(page) == 0 {
 				break
 			}
@@ -203,13 +203,13 @@ func TestEntriesComeInPages(t *testing.T) {
 			{"a limit", idempotency.Filter{Limit: 7}, 7},
 			{"another namespace", idempotency.Filter{Prefix: "sandbox:"}, 0},
 		} {
-			assert.Len(t, fake.Must(log.Entries(t.Context(), test.filter)), test.want, test.name)
+			assert.Len(t, fake.Must(log.Keys(t.Context(), test.filter)), test.want, test.name)
 		}
 		for _, odd := range []idempotency.Filter{{Limit: -1}, {Older: -1}} {
-			_, err := log.Entries(t.Context(), odd)
+			_, err := log.Keys(t.Context(), odd)
 			assert.NotEmpty(t, catalog.Refused(t, err))
 		}
-		_, err := log.Entries(t.Context(), idempotency.Filter{After: "nowhere"})
+		_, err := log.Keys(t.Context(), idempotency.Filter{After: "nowhere"})
 		require.ErrorIs(t, err, store.ErrPosition)
 	})
 }

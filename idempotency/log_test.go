@@ -259,7 +259,7 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 	_, err = lending.New("https://lending.example", lending.WithIdempotency((*idempotency.Log)(nil)))
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
 	for _, log := range []*idempotency.Log{nil, {}} {
-		_, err := log.Entries(t.Context(), doubtful)
+		_, err := log.Keys(t.Context(), doubtful)
 		require.ErrorAs(t, err, new(*lending.ArgumentError))
 		_, err = log.Sweep(t.Context())
 		require.ErrorAs(t, err, new(*lending.ArgumentError))
@@ -288,11 +288,11 @@ func TestAPersonDecides(t *testing.T) {
 		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
 		bubble.Elapse(time.Minute)
 
-		inDoubt, err := log.Entries(t.Context(), doubtful)
+		inDoubt, err := log.Keys(t.Context(), doubtful)
 		require.NoError(t, err)
 		require.Len(t, inDoubt, 1)
 		inDoubt[0].Position = ""
-		assert.Equal(t, idempotency.Entry{
+		assert.Equal(t, idempotency.KeyStatus{
 			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
 			IDs:         map[string]string{"applicationId": o.application.String()},
 			NeedsPerson: true, Why: "no published field shows it", NotHappenedAfter: maxLateness - time.Minute,
@@ -307,7 +307,7 @@ func TestAPersonDecides(t *testing.T) {
 		assert.Equal(t, 1, service.Executed(sendLink))
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError),
 			"it is not in doubt any more")
-		inDoubt, err = log.Entries(t.Context(), doubtful)
+		inDoubt, err = log.Keys(t.Context(), doubtful)
 		require.NoError(t, err)
 		assert.Empty(t, inDoubt)
 		require.ErrorAs(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{}), new(*lending.ArgumentError))

@@ -103,7 +103,7 @@ func TestACutAnswerEndsNoWorseThanALostOne(t *testing.T) {
 					case err != nil || fault.most == 0: // the ids of an answer that is too large are kept
 						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
 						require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-						require.Empty(t, fake.Must(log.Entries(t.Context(), doubtful)), "nobody can tell more")
+						require.Empty(t, fake.Must(log.Keys(t.Context(), doubtful)), "nobody can tell more")
 					}
 					assert.Equal(t, before+1, s.service.Executed(test.route))
 				})
@@ -144,13 +144,13 @@ func TestAnswerThatNoReadRebuilds(t *testing.T) {
 				service.Fail(resendRoute, lendingtest.Fault{CutBody: 10})
 				_, err := resend(test.opts...)
 				require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-				require.Len(t, fake.Must(log.Entries(t.Context(), doubtful)), 1)
+				require.Len(t, fake.Must(log.Keys(t.Context(), doubtful)), 1)
 				for range 3 {
 					_, err = resend(test.opts...)
 					require.ErrorIs(t, err, test.want)
 					if err != nil {
 						require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-						require.Len(t, fake.Must(log.Entries(t.Context(), doubtful)), 1)
+						require.Len(t, fake.Must(log.Keys(t.Context(), doubtful)), 1)
 						bubble.Elapse(maxLateness)
 					}
 				}
@@ -165,7 +165,7 @@ func TestAnswerThatNoReadRebuilds(t *testing.T) {
 				answer, err := resend(test.opts...)
 				require.NoError(t, err)
 				assert.Equal(t, given, answer)
-				assert.Empty(t, fake.Must(log.Entries(t.Context(), doubtful)))
+				assert.Empty(t, fake.Must(log.Keys(t.Context(), doubtful)))
 				assert.Equal(t, 1, service.Executed(resendRoute))
 			})
 		})

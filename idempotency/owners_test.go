@@ -59,7 +59,7 @@ func TestRepeatedMutationStaysInDoubt(t *testing.T) {
 				bubble.Elapse(test.wait)
 				service.Fail(test.route, lendingtest.Fault{Status: http.StatusBadRequest})
 				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
-				inDoubt := fake.Must(log.Entries(t.Context(), doubtful))
+				inDoubt := fake.Must(log.Keys(t.Context(), doubtful))
 				require.Len(t, inDoubt, 1)
 				assert.Equal(t, store.InDoubt, inDoubt[0].State)
 			})

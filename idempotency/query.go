@@ -15,8 +15,8 @@ import (
 // Recorded is the state, outcome and response of a key: see [Log.Lookup]. Recorded never prints
 // the response.
 type Recorded struct {
-	Entry                   // Route is empty if the key was never used
-	Outcome lending.Outcome // not sent (also if rejected), unknown or done
+	KeyStatus                 // Route is empty if the key was never used
+	Outcome   lending.Outcome // not sent (also if rejected), unknown or done
 
 	answer opaque.Value[[]byte]
 }
@@ -41,7 +41,7 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	if err != nil {
 		return nil, storeError(err)
 	}
-	r := &Recorded{Entry: Entry{Key: key, State: store.Free}, Outcome: lending.OutcomeNotSent}
+	r := &Recorded{KeyStatus: KeyStatus{Key: key, State: store.Free}, Outcome: lending.OutcomeNotSent}
 	if entry == nil {
 		return r, nil
 	}
@@ -49,7 +49,7 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	if err != nil {
 		return nil, storeError(err)
 	}
-	r.Entry = s.entry(entry)
+	r.KeyStatus = s.status(entry)
 	switch {
 	case data.Doubt.Happened || entry.State == store.Done || entry.State == store.Forgotten:
 		r.Outcome = lending.OutcomeDone
@@ -62,8 +62,8 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	return r, nil
 }
 
-// Entry is the record of a key without the response. Of the request, an entry holds only ids.
-type Entry struct {
+// KeyStatus is the state of a key without the response. Of the request, it holds only ids.
+type KeyStatus struct {
 	Key   string
 	Route string      // method and path template
 	State store.State // see the package documentation
@@ -90,7 +90,7 @@ type Entry struct {
 	Position store.Position // for [Filter].After
 }
 
-// Filter selects entries for [Log.Entries]. The zero Filter selects all of them.
+// Filter selects entries for [Log.Keys]. The zero Filter selects all of them.
 type Filter struct {
 	Prefix string         // the prefix of the keys
 	States []store.State  // the states, for example [InDoubtStates]; empty for all
@@ -107,11 +107,11 @@ func InDoubtStates() []store.State {
 	return []store.State{store.Sent, store.InDoubt, store.NeedsReview}
 }
 
-// Entries returns a page of the selected entries, the oldest first. For the next page, set
-// [Filter].After to the Position of the last entry. A page can be shorter than the limit; an
-// empty page is the end. An entry that changes between two pages can appear twice, but is never
+// Keys returns a page of the selected keys, the oldest first. For the next page, set
+// [Filter].After to the Position of the last key. A page can be shorter than the limit; an
+// empty page is the end. A key that changes between two pages can appear twice, but is never
 // missed.
-func (l *Log) Entries(ctx context.Context, filter Filter) ([]Entry, error) {
+func (l *Log) Keys(ctx context.Context, filter Filter) ([]KeyStatus, error) {
 	s, err := l.settings()
 	if err != nil {
 		return nil, err
@@ -132,16 +132,16 @@ func (l *Log) Entries(ctx context.Context, filter Filter) ([]Entry, error) {
 		selected.Limit = defaultLimit
 	}
 	page, err := s.store.List(ctx, selected)
-	entries := make([]Entry, 0, len(page))
+	keys := make([]KeyStatus, 0, len(page))
 	for i := range page {
-		entries = append(entries, s.entry(&page[i]))
+		keys = append(keys, s.status(&page[i]))
 	}
-	return entries, storeError(err)
+	return keys, storeError(err)
 }
 
-// entry returns the public part of a stored entry.
-func (s *settings) entry(stored *store.Entry) Entry {
-	e := Entry{
+// status returns the public part of a stored entry.
+func (s *settings) status(stored *store.Entry) KeyStatus {
+	e := KeyStatus{
 		Key: strings.TrimPrefix(stored.Key, s.stored("")), State: stored.State, Age: stored.Age,
 		IDs: map[string]string{}, Position: stored.Position,
 	}

@@ -136,41 +136,29 @@ func (s *settings) remember(ctx context.Context, lock string, after snapshot) er
 	return err
 }
 
-// together returns the records after all of these mutations, nil without any.
-func together(effects []effect) *snapshot {
-	if len(effects) == 0 {
-		return nil
+// including adds the records after earlier mutations to s. A late read may not show these records
+// yet; without them, they would later look like the effect of this mutation.
+func (s snapshot) including(effects []effect) snapshot {
+	if s.Count < 0 || len(effects) == 0 {
+		return s
 	}
-	all := effects[0].snapshot
-	for _, e := range effects[1:] {
-		all = all.with(e.snapshot)
-	}
-	return &all
-}
-
-// with returns the records after two mutations.
-func (s snapshot) with(other snapshot) snapshot {
-	both := snapshot{Count: max(s.Count, other.Count), IDs: slices.Concat(s.IDs, other.IDs)}
-	if s.Count < 0 || other.Count < 0 {
-		both.Count = -1
+	both, isCounted, isShown, ids := s, true, true, 0
+	for _, e := range effects {
+		isCounted = isCounted && e.Count >= 0
+		both.Count = max(both.Count, e.Count)
+		both.IDs = slices.Concat(both.IDs, e.IDs)
+		for _, id := range e.IDs {
+			isShown, ids = isShown && slices.Contains(s.IDs, id), ids+1
+		}
 	}
 	slices.Sort(both.IDs)
 	both.IDs = slices.Compact(both.IDs)
-	return both
-}
-
-// since adds to s the records of the last mutations of the lock. A late read may not show these
-// records yet; without since, they would later look like the effect of this mutation.
-func (s snapshot) since(last *snapshot) snapshot {
-	if last == nil || s.Count < 0 {
-		return s
-	}
-	missing := func(id string) bool { return !slices.Contains(s.IDs, id) }
-	isShown := len(last.IDs) > 0 && !slices.ContainsFunc(last.IDs, missing)
-	both := s.with(*last)
-	both.State = s.State
-	if isShown && last.Count < 0 {
+	switch {
+	case isCounted:
+	case isShown && ids > 0:
 		both.Count = s.Count
+	default:
+		both.Count = -1
 	}
 	return both
 }

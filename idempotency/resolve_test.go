@@ -108,7 +108,7 @@ func TestVerdictIsCorrected(t *testing.T) {
 		refused(corrects(idempotency.Happened(nil)), "Correct conflict")
 		require.NoError(t, resolve(says(idempotency.Happened(nil))))
 		refused(says(idempotency.NotHappened()), "key conflict")
-		assert.True(t, fake.Must(log.Entries(ctx, idempotency.Filter{}))[0].Correctable)
+		assert.True(t, fake.Must(log.Keys(ctx, idempotency.Filter{}))[0].Correctable)
 		require.ErrorIs(t, resolve(corrects(idempotency.NotHappened())), idempotency.ErrInDoubt, "it is too early")
 		bubble.Elapse(maxLateness)
 		require.NoError(t, resolve(corrects(idempotency.NotHappened())))
@@ -194,7 +194,7 @@ func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 		service.Fail(link, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
-		shown := fake.Must(log.Entries(ctx, doubtful))[0].Sends
+		shown := fake.Must(log.Keys(ctx, doubtful))[0].Sends
 		require.Equal(t, 1, shown)
 		require.NoError(t, decide(shown))
 		service.Fail(link, lendingtest.Fault{ResetAfter: true})

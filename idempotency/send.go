@@ -94,7 +94,7 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
-	before = before.since(together(last))
+	before = before.including(last)
 	k.data.Send.Before = &before
 	return nil
 }

@@ -220,7 +220,7 @@ func (s *schedule) arrived() (n int) {
 
 func (s *schedule) inDoubt(p *fleetMember) (keys []string) {
 	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "inDoubt"))
-	list, err := p.log.Entries(ctx, doubtful)
+	list, err := p.log.Keys(ctx, doubtful)
 	if err != nil {
 		s.violate("InDoubt", nil, "%v", err)
 	}
@@ -256,7 +256,7 @@ func (s *schedule) help(c *caller, all bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), limit)
 	defer cancel()
-	list, _ := c.p.log.Entries(ctx, doubtful)
+	list, _ := c.p.log.Keys(ctx, doubtful)
 	for _, u := range list {
 		if !all && u.State != store.NeedsReview && c.random.IntN(3) > 0 {
 			continue

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 const confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
@@ -27,18 +28,18 @@ func controlled(t *testing.T, opts ...lendingtest.Option) (*rig, string) {
 	t.Helper()
 	r := serverRig(t, opts...)
 	mux := http.NewServeMux()
-	mux.Handle("/_control/", r.Control())
+	mux.Handle("/_control/", control.New(r.Service, nil))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return r, server.URL + "/_control"
 }
 
 // Each method from afar does what the method does.
-func TestRemote(t *testing.T) {
+func TestClient(t *testing.T) {
 	t.Parallel()
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := lendingtest.Dial(url+"/"), t.Context()
+	c, ctx := control.Dial(url+"/"), t.Context()
 	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 
 	loan, err := c.AddLoan(ctx, lendingtest.Loan{})
@@ -78,7 +79,7 @@ func TestRemote(t *testing.T) {
 	require.NotEmpty(t, posted)
 	assert.Equal(t, marshal(t, r.Deliveries()), marshal(t, posted))
 	assert.Equal(t, r.Deliveries()[1].Body, posted[1].Body, "to the byte")
-	require.NoError(t, c.Redeliver(ctx, posted[1]))
+	require.NoError(t, c.Post(ctx, "redeliver", map[string]int{"number": posted[1].Number}, nil))
 	require.NoError(t, c.Wait(ctx))
 	again := r.Deliveries()
 	last := again[len(again)-1]
@@ -86,7 +87,7 @@ func TestRemote(t *testing.T) {
 	receiver.verified(sub.Secret)
 
 	const status = "GET /api/Application/application-status/{applicationId}"
-	require.NoError(t, c.Answer(ctx, status, &lendingtest.FixedAnswer{
+	require.NoError(t, c.Answer(ctx, status, &control.FixedAnswer{
 		ContentType: "application/json",
 		Header:      http.Header{"x-one": {"1"}}, Body: `"On Hold"`,
 	}))
@@ -97,7 +98,7 @@ func TestRemote(t *testing.T) {
 		r.get("/api/Application/application-status/"+loan.ApplicationID).text())
 
 	offered := r.offered()
-	require.NoError(t, c.ExpireOffer(ctx, offered))
+	require.NoError(t, c.Post(ctx, "expire-offer", map[string]string{"applicationId": offered}, nil))
 	assert.Equal(t, true, r.get("/api/Application/application-offer/" + offered).object()["isExpired"])
 	r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+
 		`"}`).ok()
@@ -116,31 +117,31 @@ func TestRemote(t *testing.T) {
 }
 
 // A clock that was moved to its end stays there.
-func TestRemoteClockEnds(t *testing.T) {
+func TestClockHasAnEnd(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
-	c, far := lendingtest.Dial(url), 250*365*24*time.Hour
+	c, far := control.Dial(url), 250*365*24*time.Hour
 	require.NoError(t, c.Advance(t.Context(), far))
 	moved := r.Now()
-	require.ErrorContains(t, c.Advance(t.Context(), far), "cannot move this far")
+	require.ErrorContains(t, c.Advance(t.Context(), far), "the clock cannot move this far")
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
 }
 
 // A loan of which nothing is drawn is one that can be drawn on.
-func TestRemoteLoan(t *testing.T) {
+func TestClientAddsLoan(t *testing.T) {
 	t.Parallel()
 	_, url := controlled(t)
-	loan, err := lendingtest.Dial(url).AddLoan(t.Context(), lendingtest.Loan{Amount: 5_000_00})
+	loan, err := control.Dial(url).AddLoan(t.Context(), lendingtest.Loan{Amount: 5_000_00})
 	require.NoError(t, err)
 	assert.True(t, loan.IsEnabled)
 	assert.Equal(t, lendingtest.Cents(5_000_00), loan.AvailableBalance)
 }
 
 // What panics in a test is an error from afar, and every misspelling is one.
-func TestRemoteErrors(t *testing.T) {
+func TestClientErrors(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
-	c, ctx := lendingtest.Dial(url), t.Context()
+	c, ctx := control.Dial(url), t.Context()
 	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET ` +
 		`/api/Loan/get-loan/{loanId}"; Routes returns all`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
@@ -150,18 +151,18 @@ func TestRemoteErrors(t *testing.T) {
 	require.EqualError(t, err, nearest)
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
 	require.EqualError(t, err, "lendingtest: no application x")
-	require.EqualError(t, c.Redeliver(ctx, lendingtest.Delivery{Number: 7}), "lendingtest: no delivery number 7")
-	require.ErrorContains(t, c.ExpireOffer(ctx, r.application()), "no offer")
+	require.EqualError(t, c.Post(ctx, "redeliver", map[string]int{"number": 7}, nil), "lendingtest: no delivery number 7")
+	require.ErrorContains(t, c.Post(ctx, "expire-offer", map[string]string{"applicationId": r.application()}, nil), "no offer")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}),
 		"cannot be sent to another process")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
 	require.ErrorContains(t, c.Restore(ctx, lendingtest.Snapshot{}), "the snapshot was not made by a service")
-	require.ErrorContains(t, lendingtest.Dial(r.base).Reset(ctx), "is not the control of a service: it answered 404")
-	_, err = lendingtest.Dial(r.base+"/api/Webhook").OTP(ctx, "x")
+	require.ErrorContains(t, control.Dial(r.base).Reset(ctx), "is not the control of a service: it answered 404")
+	_, err = control.Dial(r.base+"/api/Webhook").OTP(ctx, "x")
 	require.ErrorContains(t, err, "is not the control of a service")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, lendingtest.Dial(url).Wait(ended), context.Canceled)
+	require.ErrorIs(t, control.Dial(url).Wait(ended), context.Canceled)
 	assert.Empty(t, r.Snapshot().Loans)
 	r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID).ok() // no fault was planned
 }
@@ -294,8 +295,8 @@ func TestControlIsGuarded(t *testing.T) {
 		{"another kind of body", "POST", "/fail", `[]`, json, "", "", 400, "the body: it takes no array"},
 		{"no parameter", "GET", "/otp", "", nil, "", "", 400, "otp wants loan"},
 		{
-			"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&for=", "", nil, "", "",
-			400, "executed wants for",
+			"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&about=", "", nil, "", "",
+			400, "executed wants about",
 		},
 		{
 			"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200,
@@ -304,9 +305,9 @@ func TestControlIsGuarded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := lendingtest.New(lendingtest.WithControlToken(test.token))
+			s := lendingtest.New()
 			defer s.Close()
-			s.AddLoan(lendingtest.Loan{})
+			s.AddLoan(lendingtest.Loan{ID: "x"})
 			req := httptest.NewRequestWithContext(t.Context(), test.method, "http://127.0.0.1"+test.path,
 				strings.NewReader(test.body))
 			req.RemoteAddr = "127.0.0.1:1"
@@ -320,7 +321,7 @@ func TestControlIsGuarded(t *testing.T) {
 				}
 			}
 			w := httptest.NewRecorder()
-			s.Control().ServeHTTP(w, req)
+			control.New(s, &control.Options{Token: test.token}).ServeHTTP(w, req)
 			assert.Equal(t, test.status, w.Code, w.Body)
 			assert.Contains(t, w.Body.String(), test.says)
 			for name := range w.Header() {
@@ -334,14 +335,15 @@ func TestControlIsGuarded(t *testing.T) {
 	}
 }
 
-func TestRemoteShowsItsToken(t *testing.T) {
+func TestClientSendsItsToken(t *testing.T) {
 	t.Parallel()
-	_, url := controlled(t, lendingtest.WithControlToken("t0"))
-	c := lendingtest.Dial(url)
+	server := httptest.NewServer(control.New(newRig(t).Service, &control.Options{Token: "t0"}))
+	defer server.Close()
+	c := control.Dial(server.URL)
 	require.EqualError(t, c.Reset(t.Context()), "lendingtest: the control token is missing or wrong")
 	c.Token, c.HTTPClient = "t0", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		assert.Equal(t, "lendingtest remote lendingtest remote", fmt.Sprintf(verb+" "+verb, c, *c))
+		assert.Equal(t, "lendingtest control lendingtest control", fmt.Sprintf(verb+" "+verb, c, *c))
 	}
 	require.NoError(t, c.Reset(t.Context()))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // The answer is lost, and the message is posted a moment later: who looks at once and
@@ -102,24 +103,24 @@ func ExampleRestore() {
 }
 
 // Another process steers the service. Here both are one.
-func ExampleDial() {
+func ExampleNewServer_control() {
 	service := lendingtest.New()
 	mux := http.NewServeMux()
 	mux.Handle("/api/", service.Handler())
-	mux.Handle("/_control/", service.Control())
+	mux.Handle("/_control/", control.New(service, nil))
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
-	ctx, control := context.Background(), lendingtest.Dial(server.URL+"/_control/")
+	ctx, client := context.Background(), control.Dial(server.URL+"/_control/")
 	const route = "POST /api/Authenication/login"
-	if err := control.Fail(ctx, route, lendingtest.Fault{Status: http.StatusBadGateway, Executes: true}); err != nil {
+	if err := client.Fail(ctx, route, lendingtest.Fault{Status: http.StatusBadGateway, Executes: true}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(login(server.Client(), server.URL))
-	executed, err := control.Executed(ctx, route)
+	executed, err := client.Executed(ctx, route)
 	fmt.Println(executed, err)
-	code, err := control.TwoFactorCode(ctx, lendingtest.Username)
+	code, err := client.TwoFactorCode(ctx, lendingtest.Username)
 	fmt.Println(code, err)
 	// Output:
 	// 502 Bad Gateway

@@ -1,12 +1,22 @@
 package lendingtest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
 
 // Fault makes a route misbehave. The zero Fault changes nothing. Each field adds a misbehaviour,
@@ -14,40 +24,40 @@ import (
 type Fault struct {
 	// Status is the status of the response. The route does not run, unless Executes or Late is
 	// set.
-	Status int
+	Status int `json:"status,omitempty"`
 	// Body is the body for Status. Nil means a ProblemDetails, empty means no body.
-	Body []byte
+	Body []byte `json:"body,omitempty"`
 	// ContentType is the content type of Body. Empty means no such header.
-	ContentType string
+	ContentType string `json:"contentType,omitempty"`
 	// Header is added to the response with Status.
-	Header http.Header
+	Header http.Header `json:"header,omitempty"`
 	// RetryAfter is sent in seconds with Status. To send a date, use Header.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// Executes runs the route before the response with Status: the mutation has run, but the
 	// response says otherwise.
-	Executes bool
+	Executes bool `json:"executes,omitempty"`
 
 	// AnswerDelay runs the route at once and delays the response, like a slow service: if the
 	// caller gives up and sends the mutation again, it runs twice. The delay is in real time or
 	// in the time of a testing/synctest bubble, and ends early if the request ends or the
 	// service is closed.
-	AnswerDelay time.Duration
+	AnswerDelay time.Duration `json:"answerDelay,omitempty"`
 
 	// Reached is called when the fault occurs, before any delay.
-	Reached func()
+	Reached func() `json:"-"`
 	// DelayBefore delays everything. The route does not run if the caller has given up
 	// meanwhile. The delay is in the time of AnswerDelay.
-	DelayBefore time.Duration
+	DelayBefore time.Duration `json:"delayBefore,omitempty"`
 	// Until delays like DelayBefore, until the channel is closed.
-	Until <-chan struct{}
+	Until <-chan struct{} `json:"-"`
 
 	// ResetBefore resets the connection before the route runs.
-	ResetBefore bool
+	ResetBefore bool `json:"resetBefore,omitempty"`
 	// ResetAfter resets the connection after the route has run, so the response is lost.
-	ResetAfter bool
+	ResetAfter bool `json:"resetAfter,omitempty"`
 	// CutBody closes the connection after this number of bytes of the body; -1 means after the
 	// header.
-	CutBody int
+	CutBody int `json:"cutBody,omitempty"`
 
 	// Late executes the mutation only after this delay, when its caller has gone. A client that
 	// reads at once and concludes that the mutation did not run is wrong; a test with Late finds
@@ -62,17 +72,13 @@ type Fault struct {
 	// Close forgets them. A request that was not received completely is not executed.
 	// ResetBefore, ResetAfter and Executes have no effect with Late, and CutBody cuts the
 	// response with Status.
-	Late time.Duration
+	Late time.Duration `json:"late,omitempty"`
 
 	// Patch changes the fields of the route's response.
-	Patch *Patch
-
-	// For limits the fault to the requests of an account (its user name), or to requests about a
-	// customer, application or loan (an identifier or e-mail). Empty means all requests.
-	For string
+	Patch *Patch `json:"patch,omitempty"`
 
 	// Times is the number of requests with the fault: 0 means once, -1 means always.
-	Times int
+	Times int `json:"times,omitempty"`
 }
 
 // PlannedFault is a fault that waits for a request.
@@ -82,52 +88,103 @@ type PlannedFault struct {
 	Left  int    `json:"left"` // remaining requests; negative means no limit
 }
 
+// MarshalJSON encodes a fault for another process: durations like "1m30s", Body as text.
+// MarshalJSON returns an error for Reached and Until, and for a Body that is not text.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	if f.Reached != nil || f.Until != nil {
+		return nil, errors.New("lendingtest: a Fault with Reached or Until cannot be sent to another process; use Service.Fail")
+	}
+	if !utf8.Valid(f.Body) {
+		return nil, errors.New("lendingtest: the Body of the Fault is not UTF-8 text and cannot be sent to another process")
+	}
+	return plain.Marshal(f)
+}
+
+// UnmarshalJSON decodes the JSON of MarshalJSON and rejects unknown names.
+func (f *Fault) UnmarshalJSON(b []byte) error { return plain.Unmarshal(b, f) }
+
+// Check returns an error for a fault that would never happen or that cannot be sent.
+func (f Fault) Check() error {
+	switch {
+	case f.Late < 0 || f.AnswerDelay < 0 || f.DelayBefore < 0 || f.RetryAfter < 0:
+		return errors.New("a duration is negative")
+	case f.Times < -1:
+		return errors.New("times must be a number from 1, or -1 for always")
+	case f.CutBody < -1:
+		return errors.New("cutBody must be a number of bytes, or -1 for an empty body")
+	case f.Status != 0 && (f.Status < 200 || f.Status > 999):
+		return fmt.Errorf("a status of %d cannot be answered", f.Status)
+	case f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && f.Patch == nil && !f.ResetBefore && !f.ResetAfter:
+		return errors.New("the fault changes nothing; set status, answerDelay, delayBefore, late, cutBody, patch, resetBefore or resetAfter")
+	}
+	return f.Patch.check()
+}
+
+// text returns the fault for the request log, or "" if there is none.
+func (f Fault) text() string {
+	if f.Body != nil {
+		f.Body = bytes.ToValidUTF8(f.Body, []byte("?"))
+	}
+	if text, err := plain.Marshal(f); err == nil && string(text) != "{}" {
+		return string(text)
+	}
+	return ""
+}
+
+// faultPlan has the planned faults and the replaced responses.
+type faultPlan struct {
+	mu      sync.Mutex
+	faults  []PlannedFault
+	answers map[string]http.Handler
+}
+
+func (p *faultPlan) clear() {
+	p.ClearFaults()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = map[string]http.Handler{}
+}
+
 // Fail plans a fault for a route such as "GET
 // /api/Application/process-application/{applicationId}", or "*" for all routes. The faults of a
 // route occur one after another, and then those of "*". Fail panics if the route is unknown.
-func (s *Service) Fail(route string, f Fault) {
+func (p *faultPlan) Fail(route string, f Fault) {
 	if route != "*" {
-		s.mustRoute(route)
+		mustRoute(route)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left := f.Times
-	if left == 0 {
-		left = 1
-	}
-	s.faults = append(s.faults, PlannedFault{Route: route, Fault: f, Left: left})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, PlannedFault{Route: route, Fault: f, Left: cmp.Or(f.Times, 1)})
 }
 
 // Faults returns the planned faults in the order of Fail.
-func (s *Service) Faults() []PlannedFault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.faults)
+func (p *faultPlan) Faults() []PlannedFault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.faults)
 }
 
 // ClearFaults removes all planned faults.
-func (s *Service) ClearFaults() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
+func (p *faultPlan) ClearFaults() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = nil
 }
 
-func (s *Service) nextFault(c *call) Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, wanted := range []string{c.route.pattern, "*"} {
-		for i := range s.faults {
-			p := &s.faults[i]
-			if p.Route != wanted || !s.isAbout(c, p.Fault.For) {
-				continue
-			}
-			fault := p.Fault
-			p.Left-- // a negative number stays negative
-			if p.Left == 0 {
-				s.faults = slices.Delete(s.faults, i, i+1)
-			}
-			return fault
+func (p *faultPlan) next(route string) Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, wanted := range []string{route, "*"} {
+		i := slices.IndexFunc(p.faults, func(planned PlannedFault) bool { return planned.Route == wanted })
+		if i < 0 {
+			continue
 		}
+		fault := p.faults[i].Fault
+		p.faults[i].Left-- // a negative number stays negative
+		if p.faults[i].Left == 0 {
+			p.faults = slices.Delete(p.faults, i, i+1)
+		}
+		return fault
 	}
 	return Fault{}
 }
@@ -166,20 +223,20 @@ func pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
 	}
 }
 
-func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {
-	a := &answer{status: f.Status, body: f.Body}
+func (f Fault) answer(b *book.Book, path string) *rules.Answer {
+	a := &rules.Answer{Status: f.Status, Body: f.Body}
 	if f.Body == nil {
-		a = s.problemAnswer(*problemOf(f.Status, "InjectedFault", "A test asked for this answer."), r.URL.Path)
+		a = rules.Refusal(b, rules.Refuse(f.Status, "InjectedFault", "A test asked for this answer."), path)
 	}
 	if f.ContentType != "" {
-		a.setHeader("Content-Type", f.ContentType)
+		a.SetHeader("Content-Type", f.ContentType)
 	}
 	if f.RetryAfter > 0 {
-		a.setHeader("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
+		a.SetHeader("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
 	}
 	for key, values := range canonical(f.Header) {
-		a.setHeader(key, "")
-		a.header[key] = values
+		a.SetHeader(key, "")
+		a.Header[key] = values
 	}
 	return a
 }
@@ -199,19 +256,19 @@ func canonical(told http.Header) http.Header {
 // can use path values, query and body. The service calls the handler before it checks the token.
 // Faults that occur before the route still occur. A fault with Late executes the route itself.
 // Executes, ResetAfter and CutBody have no effect.
-func (s *Service) Answer(route string, h http.HandlerFunc) {
-	s.mustRoute(route)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *faultPlan) Answer(route string, h http.HandlerFunc) {
+	mustRoute(route)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if h == nil {
-		delete(s.answers, route)
+		delete(p.answers, route)
 		return
 	}
-	s.answers[route] = h
+	p.answers[route] = h
 }
 
-func (s *Service) replacement(pattern string) http.Handler {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answers[pattern]
+func (p *faultPlan) replacement(pattern string) http.Handler {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answers[pattern]
 }

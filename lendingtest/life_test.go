@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // names returns the events that a receiver has got.
@@ -50,8 +51,8 @@ func TestDecisionLater(t *testing.T) {
 			t.Parallel()
 			receiver := newReceiver(t)
 			r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-			c := lendingtest.Dial(url)
-			require.NoError(t, c.SetDecision(t.Context(), lendingtest.Decision{After: time.Hour, Declined: test.declined}))
+			c := control.Dial(url)
+			require.NoError(t, c.Post(t.Context(), "decision", lendingtest.Decision{After: time.Hour, Declined: test.declined}, nil))
 			app := r.application()
 			r.post("/api/Application/add-or-update-banking-data/"+app, bankData).ok()
 			r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL, Webhooks: []string{
@@ -83,10 +84,10 @@ func TestRepay(t *testing.T) {
 	t.Parallel()
 	const month = 720 * time.Hour
 	r, url := controlled(t)
-	c, ctx := lendingtest.Dial(url), t.Context()
+	c, ctx := control.Dial(url), t.Context()
 	start := r.Now()
 	loan := r.AddLoan(lendingtest.Loan{Amount: 1000_00, Balance: 500_00, AvailableBalance: 500_00, IsEnabled: true})
-	require.NoError(t, c.Repay(ctx, lendingtest.Repayment{LoanID: loan.ID, Amount: 300_00, Every: month, Interest: 1}))
+	require.NoError(t, c.Post(ctx, "repay", lendingtest.Repayment{LoanID: loan.ID, Amount: 300_00, Every: month, Interest: 1}, nil))
 	require.NoError(t, c.Advance(ctx, month/2))
 	r.token = r.Token(lendingtest.Username)
 	balance := func() []any {
@@ -104,9 +105,9 @@ func TestRepay(t *testing.T) {
 	}
 	assert.Equal(t, []string{"Interest 5.00", "Repayment 300.00", "Interest 2.05", "Repayment 207.05"}, lines)
 	once := r.AddLoan(lendingtest.Loan{Amount: 100_00, Balance: 90_00, AvailableBalance: 10_00, IsEnabled: true})
-	require.NoError(t, c.Repay(ctx, lendingtest.Repayment{LoanID: once.ID, Amount: 40_00}))
+	require.NoError(t, c.Post(ctx, "repay", lendingtest.Repayment{LoanID: once.ID, Amount: 40_00}, nil))
 	assert.Equal(t, lendingtest.Cents(50_00), r.Snapshot().Loans[1].Balance)
-	require.EqualError(t, c.Repay(ctx, lendingtest.Repayment{LoanID: "x"}), "lendingtest: no loan x")
+	require.EqualError(t, c.Post(ctx, "repay", lendingtest.Repayment{LoanID: "x", Amount: 1}, nil), "lendingtest: no loan x")
 }
 
 // An update changes the named fields alone and posts the events of what it changes.
@@ -114,7 +115,7 @@ func TestUpdate(t *testing.T) {
 	t.Parallel()
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := lendingtest.Dial(url), t.Context()
+	c, ctx := control.Dial(url), t.Context()
 	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 	loan := r.AddLoan(lendingtest.Loan{})
 	for _, test := range []struct {
@@ -166,14 +167,14 @@ func TestDeliveryModes(t *testing.T) {
 	t.Parallel()
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := lendingtest.Dial(url), t.Context()
+	c, ctx := control.Dial(url), t.Context()
 	old := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 	loan := r.AddLoan(lendingtest.Loan{})
 	require.NoError(t, c.Update(ctx, old.ID, map[string]any{"secret": "whs_new"}))
 	enabled := true
 	signedWith := func(mode lendingtest.DeliveryMode, secret string) {
 		t.Helper()
-		require.NoError(t, c.SetDeliveryMode(ctx, mode))
+		require.NoError(t, c.Post(ctx, "delivery-mode", mode, nil))
 		enabled = !enabled
 		r.SetLoanEnabled(loan.ID, enabled)
 		r.wait()
@@ -183,13 +184,13 @@ func TestDeliveryModes(t *testing.T) {
 	}
 	signedWith(lendingtest.DeliveryMode{Delay: time.Millisecond}, "whs_new")
 	signedWith(lendingtest.DeliveryMode{OldSecret: true}, old.Secret)
-	require.NoError(t, c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{Hold: true}))
+	require.NoError(t, c.Post(ctx, "delivery-mode", lendingtest.DeliveryMode{Hold: true}, nil))
 	r.CloseLoan(loan.ID)
 	r.wait()
 	held := len(r.Deliveries())
 	signedWith(lendingtest.DeliveryMode{}, "whs_new")
 	assert.Len(t, r.Deliveries(), held+2)
-	require.NoError(t, c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{Delay: time.Hour}))
+	require.NoError(t, c.Post(ctx, "delivery-mode", lendingtest.DeliveryMode{Delay: time.Hour}, nil))
 	r.SetLoanEnabled(loan.ID, !enabled)
 	r.Close() // does not wait for an hour
 }
@@ -225,79 +226,17 @@ func TestPatch(t *testing.T) {
 			r, url := controlled(t)
 			loan := r.AddLoan(lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "x", Amount: 12_50, Type: "fee"}}})
 			before := marshal(t, r.Snapshot().Loans)
-			require.NoError(t, lendingtest.Dial(url).Fail(t.Context(), "*", lendingtest.Fault{Patch: &test.patch, Times: 2}))
+			require.NoError(t, control.Dial(url).Fail(t.Context(), "*", lendingtest.Fault{Patch: &test.patch, Times: 2}))
 			assert.JSONEq(t, test.want, r.get("/api/Loan/get-transactions/"+loan.ID).ok())
 			if test.patch.Add == nil {
 				paged := r.get("/api/Loan/get-transactions-paged/" + loan.ID).object()
 				assert.JSONEq(t, test.want, marshal(t, paged["data"]), "also within a page")
 			}
 			assert.Equal(t, before, marshal(t, r.Snapshot().Loans))
-			require.ErrorContains(t, lendingtest.Dial(url).Fail(t.Context(), "*",
+			require.ErrorContains(t, control.Dial(url).Fail(t.Context(), "*",
 				lendingtest.Fault{Patch: &lendingtest.Patch{Retype: map[string]string{"a": "date"}}}), "cannot become")
 		})
 	}
-}
-
-// Those who share a service do not meet each other's faults, clocks and resets.
-func TestSharedService(t *testing.T) {
-	t.Parallel()
-	r, url := controlled(t)
-	c, ctx := lendingtest.Dial(url), t.Context()
-	one, err := c.AddAccount(ctx, lendingtest.Account{})
-	require.NoError(t, err)
-	two, err := c.AddAccount(ctx, lendingtest.Account{Username: "two@example.com", Password: "Two-Pass-1"})
-	require.NoError(t, err)
-	assert.NotEqual(t, one.PartnerID, two.PartnerID)
-	token := func(a lendingtest.Account) (token string, header http.Header) {
-		answer := r.post("/api/Authenication/login", `{"username":"`+a.Username+`","password":"`+a.Password+`"}`)
-		return answer.object()["token"].(string), answer.header
-	}
-	mine, theirs := *r, *r
-	mine.token, _ = token(one)
-	theirs.token, _ = token(two)
-	mine.customer()
-	theirs.post("/api/Application/create-customer", strings.Replace(ann, "ann@", "bob@", 1)).ok()
-
-	const route = "/api/Webhook/get-registered-webhooks?partnerId="
-	require.NoError(t, c.Fail(ctx, "*", lendingtest.Fault{Status: 503, For: one.Username, Times: -1}))
-	theirs.get(route + two.PartnerID).ok()
-	mine.get(route+one.PartnerID).refused(503, "InjectedFault")
-	r.post("/api/Authenication/login", `{"username":"`+one.Username+`","password":"x"}`).refused(503, "InjectedFault")
-	planned, err := c.Faults(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, one.Username, planned[0].Fault.For)
-	require.NoError(t, c.ClearFaults(ctx))
-
-	require.NoError(t, c.AdvanceFor(ctx, one.Username, 2*time.Hour))
-	late := mine.get(route + one.PartnerID)
-	late.refused(401, "TokenExpired")
-	date, err := http.ParseTime(late.header.Get("Date"))
-	require.NoError(t, err)
-	assert.WithinDuration(t, r.Now().Add(2*time.Hour), date, time.Minute)
-	theirs.get(route + two.PartnerID).ok()
-	var header http.Header
-	mine.token, header = token(one)
-	date, err = http.ParseTime(header.Get("Date"))
-	require.NoError(t, err)
-	assert.WithinDuration(t, r.Now().Add(2*time.Hour), date, time.Minute, "who signs in has his clock, too")
-	mine.get(route + one.PartnerID).ok()
-
-	require.NoError(t, c.ExpireTokens(ctx, two.Username))
-	theirs.get(route+two.PartnerID).refused(401, "TokenExpired")
-	mine.get(route + one.PartnerID).ok()
-
-	require.NoError(t, c.ResetFor(ctx, one.Username))
-	mine.get(route+one.PartnerID).refused(401, "TokenInvalid")
-	customers := r.Snapshot().Customers
-	require.Len(t, customers, 1)
-	assert.Equal(t, two.PartnerID, customers[0].PartnerID)
-	require.EqualError(t, c.ResetFor(ctx, "x"), "lendingtest: no account x")
-	require.EqualError(t, c.AdvanceFor(ctx, "x", time.Hour), "lendingtest: no account x")
-
-	loan := r.AddLoan(lendingtest.Loan{})
-	require.NoError(t, c.Fail(ctx, "*", lendingtest.Fault{Status: 503, For: loan.CustomerID}))
-	r.get("/api/Loan/get-loan/" + r.AddLoan(lendingtest.Loan{}).ID).ok()
-	r.get("/api/Loan/get-loan/"+loan.ID).refused(503, "InjectedFault")
 }
 
 // The request log has the answer, and is asked by route, outcome, record and number.
@@ -305,7 +244,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	const route = "POST /api/Communication/post-messages/{applicationId}"
 	r, url := controlled(t)
-	c, ctx := lendingtest.Dial(url), t.Context()
+	c, ctx := control.Dial(url), t.Context()
 	loan, other := r.AddLoan(lendingtest.Loan{}), r.AddLoan(lendingtest.Loan{})
 	r.get("/api/Loan/get-loan/" + loan.ID).ok()                                          // 1
 	r.get("/api/Loan/get-loan/" + other.ID).ok()                                         // 2
@@ -323,9 +262,9 @@ func TestFind(t *testing.T) {
 		{"executed", lendingtest.RequestFilter{Outcome: lendingtest.OutcomeExecuted}, []int{1, 2, 4}},
 		{"refused", lendingtest.RequestFilter{Outcome: lendingtest.OutcomeRefused}, []int{3, 5}},
 		{"lost", lendingtest.RequestFilter{Outcome: lendingtest.OutcomeLost}, []int{4}},
-		{"a customer", lendingtest.RequestFilter{For: loan.CustomerID}, []int{1, 4}},
-		{"a loan", lendingtest.RequestFilter{For: other.ID}, []int{2}},
-		{"a caller", lendingtest.RequestFilter{For: lendingtest.Username, Limit: 2}, []int{4, 5}},
+		{"a customer", lendingtest.RequestFilter{About: loan.CustomerID}, []int{1, 4}},
+		{"a loan", lendingtest.RequestFilter{About: other.ID}, []int{2}},
+		{"a caller", lendingtest.RequestFilter{About: lendingtest.Username, Limit: 2}, []int{4, 5}},
 		{"older ones", lendingtest.RequestFilter{Before: 4, Limit: 2}, []int{2, 3}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -343,13 +282,13 @@ func TestFind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(all[0].Answer), "ApplicationNotFound")
 	assert.Empty(t, r.Requests()[3].Answer, "nobody was told")
-	sent, err := c.Sent(ctx)
-	require.NoError(t, err)
+	var sent []lendingtest.Sent
+	require.NoError(t, c.Get(ctx, "sent", nil, &sent))
 	assert.Equal(t, marshal(t, r.Sent()), marshal(t, sent))
-	routes, err := c.Routes(ctx)
-	require.NoError(t, err)
+	var routes []string
+	require.NoError(t, c.Get(ctx, "routes", nil, &routes))
 	assert.Equal(t, r.Routes(), routes)
-	for _, query := range []string{"route=x", "outcome=x", "before=x", "limit=-1", "before="} {
+	for _, query := range []string{"route=x", "outcome=x", "before=x", "limit=-1", "before=", "about=x"} {
 		t.Run(query, func(t *testing.T) {
 			status, said := call(t, url+"/requests?"+query)
 			assert.Equal(t, 400, status, said)
@@ -381,12 +320,8 @@ func TestPlay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var failed []error
-		r.Watch(func(e lendingtest.Event) {
-			if e.Failed != nil {
-				failed = append(failed, e.Failed)
-			}
-		})
-		require.NoError(t, r.Play([]byte(`[
+		c := control.New(r.Service, &control.Options{Failed: func(err error) { failed = append(failed, err) }})
+		require.NoError(t, c.Play([]byte(`[
 			{"on":"GET /api/Application/process-application/{applicationId}","after":"10m","order":"update",
 				"body":{"id":"{applicationId}","set":{"status":"On Hold"}}},
 			{"after":"30m","order":"fail","body":{"route":"*","fault":{"status":503}}},
@@ -418,9 +353,16 @@ func TestPlay(t *testing.T) {
 		{`[{"order":"reset","on":"x"}]`, "no route"},
 		{`[{"order":"reset","after":"-1m"}]`, "after is negative"},
 		{`[{"ordre":"reset"}]`, "ordre"},
+		{`[{"order":"reset"},{"order":"fail","body":{"route":"*","fault":{"stauts":503}}}]`, `step 2 of the scenario: fail: the body: json: unknown field "stauts"`},
+		{`[{"order":"fail","body":{"route":"GET /api/x","fault":{"status":503}}}]`, "no route"},
+		{`[{"order":"update","body":{"id":"x","set":{"stauts":"y"}}}]`, `unknown field "stauts"`},
+		{`[{"order":"update","body":{"id":"{loanId}","set":{"isClosed":true}}}]`, "{loanId} needs on"},
+		{`[{"order":"update","on":"GET /api/Loan/get-loan/{loanId}","body":{"id":"{loanID}","set":{}}}]`, "no placeholder {loanID}"},
+		{`[{"order":"repay","body":{"loanId":"x","amount":-5}}]`, "amount must be above zero"},
+		{`[{"order":"decision","body":{"after":"-1h"}}]`, "after is negative"},
 	} {
 		t.Run(test.scenario, func(t *testing.T) {
-			require.ErrorContains(t, newRig(t).Play([]byte(test.scenario)), test.says)
+			require.ErrorContains(t, control.New(newRig(t).Service, nil).Play([]byte(test.scenario)), test.says)
 		})
 	}
 }
@@ -448,28 +390,5 @@ func TestRecipes(t *testing.T) {
 	_, scenario, _ := strings.Cut(string(page), "```json\n")
 	scenario, _, _ = strings.Cut(scenario, "```")
 	require.True(t, json.Valid([]byte(scenario)))
-	require.NoError(t, lendingtest.Dial(url).Play(t.Context(), []byte(scenario)))
-}
-
-// A reset of one account takes everything of its customers along, also what reads do not show yet.
-func TestResetForTakesEverything(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, lendingtest.WithReadLag(time.Hour))
-	r.customer()
-	r.application()
-	r.AddLoan(lendingtest.Loan{})
-	r.AddSubscription(lendingtest.Subscription{})
-	other := r.AddAccount(lendingtest.Account{})
-	application := r.AddApplication(lendingtest.Application{PartnerID: other.PartnerID})
-	kept := r.AddLoan(lendingtest.Loan{ApplicationID: application.ID})
-	r.ResetFor(lendingtest.Username)
-	r.Advance(2 * time.Hour)
-	snap := r.Snapshot()
-	assert.Equal(t, []int{1, 1, 0}, []int{len(snap.Applications), len(snap.Loans), len(snap.Subscriptions)})
-	assert.Equal(t, kept.ID, snap.Loans[0].ID)
-	r.token = r.Token(lendingtest.AdministratorUsername)
-	r.get("/api/Loan/get-loan/" + kept.ID).ok()
-	assert.Equal(t, "[]", r.get("/api/Application/get-partner-applications/"+lendingtest.PartnerID).ok())
-	r.ResetFor(lendingtest.AdministratorUsername) // of no partner, and so of no records
-	assert.Len(t, r.Snapshot().Loans, 1)
+	require.NoError(t, control.Dial(url).Play(t.Context(), []byte(scenario)))
 }

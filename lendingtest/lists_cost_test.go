@@ -31,10 +31,10 @@ func TestListsVisitNoOtherRows(t *testing.T) {
 	const ofPartner = "/api/Application/get-partner-applications/" + lendingtest.PartnerID
 	email := s.Snapshot().Customers[4].Email
 	token := s.Token(lendingtest.Username)
-	hide(s, "customers", own.CustomerID)
-	hide(s, "applications", own.ApplicationID)
-	hide(s, "loans", own.ID)
-	hide(s, "subscriptions", subscriptions[4].ID)
+	hide(s, "Customers", own.CustomerID)
+	hide(s, "Applications", own.ApplicationID)
+	hide(s, "Loans", own.ID)
+	hide(s, "Subscriptions", subscriptions[4].ID)
 	for _, test := range []struct{ name, method, path, body, want string }{
 		{"customer by e-mail", "GET", "/api/Customer/get-customer-by-email?email=" + email, "", own.CustomerID},
 		{"applications", "GET", "/api/Application/get-customer-applications/" + own.CustomerID, "", own.ApplicationID},
@@ -82,7 +82,8 @@ func TestPagesCopyTheirRows(t *testing.T) {
 
 // hide makes every row of a table but one nil.
 func hide(s *lendingtest.Service, table, but string) {
-	rows := reflect.ValueOf(s).Elem().FieldByName(table).FieldByName("order")
+	state := reflect.ValueOf(s).Elem().FieldByName("book").Elem().FieldByName("state")
+	rows := state.FieldByName("Tables").Elem().FieldByName(table).FieldByName("order")
 	for i := range rows.Len() {
 		at := rows.Index(i).Elem()
 		if row := at.FieldByName("row"); at.FieldByName("id").String() != but {

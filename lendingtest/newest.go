@@ -1,8 +1,9 @@
 package lendingtest
 
 import (
-	"slices"
 	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 )
 
 // Newest has the newest rows of each list, latest last, and the lengths of the lists. Its cost
@@ -10,7 +11,6 @@ import (
 // times a second.
 type Newest struct {
 	Time         time.Time // by the service's clock
-	Requests     []Request
 	Sent         []Sent
 	Deliveries   []Delivery
 	Customers    []Customer
@@ -25,31 +25,23 @@ type Newest struct {
 }
 
 // Newest returns the last n rows of each list.
-func (s *Service) Newest(n int) Newest {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := Newest{
-		Time: s.now(), Sent: s.sent.last(n), Deliveries: s.post.delivered.last(n),
-		AllSent: len(s.sent.rows), AllDeliveries: len(s.post.delivered.rows),
-		AllCustomers: len(s.customers.order), AllApplications: len(s.applications.order), AllLoans: len(s.loans.order),
-		ApplicationsOf: map[string]int{}, LoansOf: map[string]int{},
-	}
-	for _, e := range s.requests.last(n) {
-		all.Requests = append(all.Requests, e.copy())
-	}
-	for c := range s.customers.last(n) {
-		all.Customers = append(all.Customers, *c)
-		all.ApplicationsOf[c.ID] = len(s.applications.by(ofCustomer(c.ID)))
-	}
-	for a := range s.applications.last(n) {
-		all.Applications = append(all.Applications, a.clone())
-		all.LoansOf[a.ID] = len(s.loans.by(ofApplication(a.ID)))
-	}
-	for l := range s.loans.last(n) {
-		all.Loans = append(all.Loans, l.clone())
-	}
+func (r *records) Newest(n int) Newest {
+	all := Newest{Time: r.Now(), ApplicationsOf: map[string]int{}, LoansOf: map[string]int{}}
+	all.Deliveries, all.AllDeliveries = r.post.Last(n)
+	r.book.Do(func(s *book.State) {
+		all.Sent, all.AllSent = s.Sent.Last(n), len(s.Sent.Rows())
+		all.AllCustomers, all.AllApplications, all.AllLoans = s.Customers.Len(), s.Applications.Len(), s.Loans.Len()
+		for c := range s.Customers.Last(n) {
+			all.Customers = append(all.Customers, *c)
+			all.ApplicationsOf[c.ID] = len(s.Applications.By(book.OfCustomer(c.ID)))
+		}
+		for a := range s.Applications.Last(n) {
+			all.Applications = append(all.Applications, a.Clone())
+			all.LoansOf[a.ID] = len(s.Loans.By(book.OfApplication(a.ID)))
+		}
+		for l := range s.Loans.Last(n) {
+			all.Loans = append(all.Loans, l.Clone())
+		}
+	})
 	return all
 }
-
-// last returns the last n rows.
-func (l *recent[T]) last(n int) []T { return slices.Clone(l.rows[max(0, len(l.rows)-n):]) }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
 )
 
 // Every service starts with two accounts. The first belongs to a partner and has a second
@@ -17,21 +19,6 @@ const (
 	AdministratorUsername = "admin@example.com" // the administrator's account
 	AdministratorPassword = "Admin-Pass-1"      // the administrator's password
 )
-
-// Account is an account for signing in.
-type Account struct {
-	Username string `json:"username"`
-	Password string `json:"password"`
-	// TwoFactor makes a login send a code instead of returning a token.
-	TwoFactor bool `json:"twoFactor"`
-	// TrustedDeviceToken lets a login with this token skip the second factor.
-	TrustedDeviceToken string `json:"trustedDeviceToken"`
-	// Administrator gives access to the administrators' routes and to the records of all
-	// partners.
-	Administrator bool `json:"administrator"`
-	// PartnerID is the partner of the account. The account can use no other partner.
-	PartnerID string `json:"partnerId"`
-}
 
 // Option is a setting of a service at its start.
 type Option func(*config)
@@ -50,8 +37,7 @@ type config struct {
 	readLag        time.Duration
 	deliveryClient *http.Client
 	restore        *Snapshot
-	controlToken   string
-	shapes         map[string]*shape // by route
+	shapes         reshape.Routes
 }
 
 func defaultConfig() config {
@@ -121,3 +107,38 @@ func WithHTTPReceivers(hostPorts ...string) Option {
 func WithDeliveryClient(client *http.Client) Option {
 	return func(c *config) { c.deliveryClient = client }
 }
+
+// WithReadLag makes reads show a write only after d, like a service that reads from replicas.
+// Until then a new record is not found and not listed, and a changed record has its old values.
+//
+// All GET routes lag that change nothing: customers, applications, offers, loans, their lists
+// and webhook subscriptions. Mutations see every write at once, and so do the GETs that change
+// state, including application-offer with force. Records that a test adds or updates are visible
+// at once, together with all pending writes to the same record and its owners.
+//
+// The lag follows the service's clock: [Service.Advance] ends it.
+func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = d } }
+
+// WithShapes makes the service answer with the fields of the real service. learnt is the JSON of
+// a shapes.Seen, which package shapes learns from real responses.
+//
+// A record of a learned route has the learned fields. The value is the service's own value if
+// the name matches and the type fits, otherwise an invented value of the right type. Fields that
+// this package has invented and no response has shown are omitted; published fields stay. Fields
+// are missing or null as often as in the real responses.
+//
+// An invented value is the same at each read of its record. The response of a sign-in is
+// published and does not change. [New] panics if learnt is not JSON of package shapes.
+func WithShapes(learnt []byte) Option {
+	seen, err := reshape.Read(learnt)
+	return func(c *config) {
+		if err != nil {
+			panic("lendingtest: not the JSON of a shapes.Seen: " + err.Error())
+		}
+		c.shapes = seen
+	}
+}
+
+// Restore starts a service with the state of a snapshot. [New] panics if [Service.Restore]
+// returns an error.
+func Restore(snap Snapshot) Option { return func(c *config) { c.restore = &snap } }

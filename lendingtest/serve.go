@@ -6,166 +6,216 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"path"
 	"strconv"
 	"strings"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
+	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
 
 // hostLimit is the size of a body that an ASP.NET host rejects before the request reaches a
 // controller.
 const hostLimit = 30_000_000
 
+// front takes requests to the rules: it has everything between the socket and the state.
+type front struct {
+	ledger
+	faultPlan
+	watchers
+	hooks
+	records
+	late lateRuns
+
+	basePath string
+	mux      *http.ServeMux
+	shapes   reshape.Routes
+	httpHost func(*url.URL) bool // whether a webhook receiver may have http
+	done     chan struct{}       // closed by Close
+}
+
+// serveRoutes adds the routes to the mux.
+func (f *front) serveRoutes() {
+	f.mux = http.NewServeMux()
+	for _, rt := range rules.Routes() {
+		f.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) { f.serveRoute(&rt, w, r) })
+	}
+	f.mux.HandleFunc("/", f.serveNotFound) // also known paths with another method: the interface answers with 404
+}
+
+// ServeHTTP answers a request.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), f.basePath)
+	switch {
+	case !ok || !strings.HasPrefix(rest, "/"):
+		f.change(func() { f.outside++ })
+		f.serveNotFound(w, r)
+	case path.Clean(rest) != rest: // ServeMux would redirect; this service never redirects
+		f.serveNotFound(w, r)
+	default:
+		http.StripPrefix(f.basePath, f.mux).ServeHTTP(w, r)
+	}
+}
+
+// exchange is a request on its way through the stages.
+type exchange struct {
+	*front
+	rec      *recorder
+	call     *rules.Call
+	fault    Fault
+	tooLarge bool
+}
+
 // serveRoute takes one request through the stages of the service: arrival, fault, replacement,
 // host, sign-in, handler.
-//
-//nolint:funlen // one paragraph for each stage
-func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) {
-	if r.Method != rt.method() { // ServeMux also routes HEAD to GET routes, and some of those change state
-		s.serveNotFound(w, r)
+func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Request) {
+	if r.Method != rt.Method() { // ServeMux also routes HEAD to GET routes, and some of those change state
+		f.serveNotFound(w, r)
 		return
 	}
-	s.catchUpJobs()
+	f.clock.CatchUp()
 	r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
-	e := s.enter(rt.pattern, r)
+	e := f.enter(rt.Pattern, r)
 	defer func() { e.rest = nil }() // rest keeps the connection in memory
-	body, tooLarge := s.readBody(rt, e, r)
-	rec := &recorder{ResponseWriter: w, service: s, entry: e}
-	c := &call{Service: s, tables: &s.tables, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
-	c.who = c.username()
-	rec.who = c.who
-	fault := s.nextFault(c)
-
-	if fault.Late > 0 {
-		s.serveLate(c, rec, fault, tooLarge)
+	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost}}
+	x.call.Body, x.tooLarge = f.readBody(rt, e, r)
+	x.fault = f.next(rt.Pattern)
+	f.change(func() { e.Fault = x.fault.text() })
+	if x.fault.Late > 0 {
+		x.serveLate()
 		return
 	}
-	if !fault.wait(r.Context(), s.done) {
-		rec.abort()
+	if !x.fault.wait(r.Context(), f.done) {
+		x.rec.abort()
 	}
-	if fault.ResetBefore {
-		rec.reset()
+	if x.fault.ResetBefore {
+		x.rec.reset()
 		return
 	}
-	if fault.Status != 0 && !fault.Executes {
-		s.hold(rec, r, fault)
-		s.send(rec, rt, s.faultAnswer(fault, r), fault.CutBody)
+	if x.fault.Status != 0 && !x.fault.Executes {
+		x.hold()
+		x.send(x.fault.answer(f.book, r.URL.Path))
 		return
 	}
-	if h := s.replacement(rt.pattern); h != nil {
-		if !rt.upload {
-			r.Body = io.NopCloser(bytes.NewReader(body))
+	if h := f.replacement(rt.Pattern); h != nil {
+		if !rt.Upload {
+			r.Body = io.NopCloser(bytes.NewReader(x.call.Body))
 		}
-		h.ServeHTTP(rec, r)
-		rec.finish(http.StatusOK)
+		h.ServeHTTP(x.rec, r)
+		x.rec.finish(http.StatusOK)
 		return
 	}
-
-	a, err := s.run(c, tooLarge)
-	for _, event := range c.events {
-		s.notify(event)
-	}
-	s.hold(rec, r, fault)
-	if fault.ResetAfter {
-		rec.reset()
+	a, err := x.run()
+	x.hold()
+	if x.fault.ResetAfter {
+		x.rec.reset()
 		return
 	}
 	switch {
-	case fault.Status != 0:
-		a = s.faultAnswer(fault, r)
+	case x.fault.Status != 0:
+		a = x.fault.answer(f.book, r.URL.Path)
 	case err != nil:
-		a = s.refusal(err, r)
+		a = rules.Refusal(f.book, err, r.URL.Path)
 	default:
-		s.reshape(c, a)
-		if fault.Patch != nil {
-			fault.Patch.apply(a)
-		}
+		a.Body = x.fault.Patch.apply(f.shapes.Apply(rt.Pattern, r.URL.Path, a.Body))
 	}
-	s.send(rec, rt, a, fault.CutBody)
+	x.send(a)
 }
 
 // hold delays a response as long as the fault says.
-func (s *Service) hold(rec *recorder, r *http.Request, fault Fault) {
-	if fault.AnswerDelay > 0 && !pause(r.Context(), fault.AnswerDelay, s.done) {
-		rec.abort()
+func (x *exchange) hold() {
+	if x.fault.AnswerDelay > 0 && !pause(x.call.Request.Context(), x.fault.AnswerDelay, x.done) {
+		x.rec.abort()
 	}
 }
 
-// run calls the handler and encodes its response, both under the lock. If the route ran, run
-// counts it.
-func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
-	if tooLarge {
-		return nil, problemOf(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
+// run calls the handler. If the route ran, run counts it.
+func (x *exchange) run() (a *rules.Answer, err error) {
+	select {
+	case <-x.done:
+		return nil, rules.Refuse(http.StatusServiceUnavailable, "Closed", "The service is closed.")
+	default:
 	}
-	if err := c.admit(); err != nil {
-		return nil, err
+	if x.tooLarge {
+		return nil, rules.Refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
 	}
-	if c.route.parse != nil {
-		if err := c.route.parse(c); err != nil {
-			return nil, err
-		}
-	}
-	if !c.route.upload { // uploads lock by themselves, so that they read the file without the lock
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		defer s.onTimeOf(c.who)()
-		c.tables = s.seenBy(c)
-	}
-	result, err := c.route.handle(c)
-	if c.route.upload {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-	}
-	c.entry.about = s.related(c.concerns) // of rejected requests, too
+	a, err = x.call.Run(x.book, func() { x.ran(x.rec.entry, x.call.About) })
+	var row Request
+	x.change(func() {
+		x.rec.entry.Username, x.rec.entry.About = x.call.Username, x.call.About
+		row = x.rec.entry.copy()
+	})
 	if err == nil {
-		err = c.failed.err()
+		x.fire(row)
 	}
-	if err != nil {
-		return nil, err
-	}
-	s.count(c)
-	return jsonAnswer(result), nil
+	return a, err
 }
 
-func (s *Service) refusal(err error, r *http.Request) *answer {
-	var p *problem
-	if !errors.As(err, &p) {
-		p = problemOf(http.StatusInternalServerError, "InternalError", err.Error())
+// serveLate answers the caller and executes the mutation later.
+func (x *exchange) serveLate() {
+	r := x.call.Request
+	if x.call.Route.Upload && !x.tooLarge { // the file must be read before its sender has gone
+		file, err := io.ReadAll(r.Body)
+		if err != nil {
+			x.rec.abort() // not received completely
+		}
+		r.Body = io.NopCloser(bytes.NewReader(file))
 	}
-	return s.problemAnswer(*p, r.URL.Path)
+	start, err := x.late.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
+		_, _ = x.run() // no caller is left
+		var e Request
+		x.change(func() { e = x.rec.entry.copy() })
+		x.notify(Event{Late: &e})
+	})
+	if err != nil {
+		x.fault.CutBody = 0
+		x.send(rules.Refusal(x.book, err, r.URL.Path))
+		return
+	}
+	defer start() // also after an abort, which is a panic
+	if !x.fault.wait(r.Context(), x.done) {
+		x.rec.abort()
+	}
+	if x.fault.Status == 0 {
+		x.rec.reset()
+		return
+	}
+	x.send(x.fault.answer(x.book, r.URL.Path))
 }
 
 // send writes a response, completely or cut. A cut response announces more bytes than it has,
 // and then the connection ends.
-func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
-	if rt.upload && !rec.entry.oversize && !rec.entry.expects {
+func (x *exchange) send(a *rules.Answer) {
+	e, cut := x.rec.entry, x.fault.CutBody
+	if x.call.Route.Upload && !e.oversize && !e.expects {
 		// A sender in the middle of a long body may not read an early response, so read the rest
 		// first.
-		_, _ = io.Copy(io.Discard, rec.entry.rest)
+		_, _ = io.Copy(io.Discard, e.rest)
 	}
-	h := rec.Header()
-	maps.Copy(h, a.header)
-	h.Set("Date", s.nowOf(rec.who).Format(http.TimeFormat))
-	body := a.body
+	h := x.rec.Header()
+	maps.Copy(h, a.Header)
+	h.Set("Date", x.clock.Now().Format(http.TimeFormat))
+	body := a.Body
 	if cut != 0 {
 		n := min(max(cut, 0), len(body))
 		h.Set("Content-Length", strconv.Itoa(max(len(body), n+1)))
 		body = body[:n]
-	} else if a.status != http.StatusNoContent {
+	} else if a.Status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	s.mu.Lock()
-	s.keepAnswer(rec.entry, body)
-	s.mu.Unlock()
-	rec.WriteHeader(a.status)
-	_, _ = rec.ResponseWriter.Write(body)
+	x.keepAnswer(e, body)
+	x.rec.WriteHeader(a.Status)
+	_, _ = x.rec.ResponseWriter.Write(body)
 	if cut != 0 {
-		_ = http.NewResponseController(rec).Flush()
-		rec.abort()
+		_ = http.NewResponseController(x.rec).Flush()
+		x.rec.abort()
 	}
 }
 
 // readBody reads the whole body of an ordinary request, so that the request log has it in any
 // case. The handlers of uploads read their body themselves.
-func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, tooLarge bool) {
+func (f *front) readBody(rt *rules.Route, e *entry, r *http.Request) (body []byte, tooLarge bool) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
@@ -176,15 +226,13 @@ func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, t
 		e.oversize = true
 		return nil, true
 	}
-	if rt.upload {
-		e.rest = &uploadReader{Reader: limited, service: s, entry: e}
+	if rt.Upload {
+		e.rest = &uploadReader{limited, &f.ledger, e}
 		r.Body = io.NopCloser(e.rest)
 		return nil, false
 	}
 	body, err := io.ReadAll(limited)
-	s.mu.Lock()
-	e.keep(body)
-	s.mu.Unlock()
+	f.keep(e, body)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, true
 	}
@@ -195,8 +243,8 @@ func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, t
 }
 
 // serveNotFound answers requests without a route, including requests with a wrong method.
-func (s *Service) serveNotFound(w http.ResponseWriter, r *http.Request) {
-	rec := &recorder{ResponseWriter: w, service: s, entry: s.enter("", r)}
-	a := s.problemAnswer(*problemOf(http.StatusNotFound, "NotFound", "There is no such route."), r.URL.Path)
-	s.send(rec, &route{}, a, 0)
+func (f *front) serveNotFound(w http.ResponseWriter, r *http.Request) {
+	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, f.enter("", r)}, call: &rules.Call{Route: &rules.Route{}}}
+	detail := "There is no such route; perhaps " + rules.Nearest(r.Method+" "+strings.TrimPrefix(r.URL.Path, f.basePath)) + "."
+	x.send(rules.Refusal(f.book, rules.Refuse(http.StatusNotFound, "NotFound", detail), r.URL.Path))
 }

@@ -2,14 +2,21 @@ package lendingtest
 
 import (
 	"context"
-	"errors"
+	_ "embed" // for openapi.yaml
 	"fmt"
 	"io"
 	"net/http"
-	"path"
+	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
+	"github.com/lendingapi/lending-go/lendingtest/internal/post"
+	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
 
 // Service is the whole lending service in memory. It opens no socket. Use it as an
@@ -17,46 +24,47 @@ import (
 //
 // All methods are safe for concurrent use, also while requests are in progress.
 type Service struct {
-	cfg    config
-	mux    *http.ServeMux
-	routes map[string]*route
-	done   chan struct{} // closed by Close
-
-	mu        sync.Mutex // guards all fields below
-	closed    bool
-	offset    time.Duration
-	sequences map[idKind]int
-	codes     int
-
-	jobs     []*job // by time
-	steps    []Step // steps of scenarios that wait for a route
-	decision Decision
-	shifts   map[string]time.Duration // of the clock, by user name
-	shift    time.Duration            // current shift of the clock
-
-	accounts  map[string]*Account
-	tokens    map[string]*session
-	twoFactor map[string]*oneTimeCode
-	sweepAt   int // number of tokens for the next sweep
-	payloads  recent[[]byte]
-	tables
-	lag     lag
+	front
+	cfg     config
 	started Snapshot // the state for Reset
+	closing sync.Once
+}
 
-	faults      []PlannedFault
-	answers     map[string]http.Handler
-	arrived     map[string]int
-	executed    map[string]int
-	executedFor map[string]map[string]int // by route and resource
-	requests    recent[*entry]
-	numbered    int // number of requests so far
-	outside     int
-	sent        recent[Sent]
-	post        postOffice
-	late        lateCommands
-
-	watchers    map[int]func(Event)
-	lastWatcher int
+// New returns a service that opens no socket.
+func New(opts ...Option) *Service {
+	cfg := defaultConfig()
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	s := &Service{cfg: cfg}
+	s.clock, s.done = clock.New(cfg.clock), make(chan struct{})
+	s.ledger.now = s.clock.Now
+	s.post = &post.Office{Client: cfg.deliveryClient, Told: func(d Delivery) { s.notify(Event{Delivery: &d}) }}
+	s.book = book.New(book.Config{
+		Clock: s.clock, Seed: cfg.seed, Accounts: cfg.accounts, TokenLifetime: cfg.tokenLifetime, OfferLifetime: cfg.offerLifetime, ReadLag: cfg.readLag,
+		Post: func(e book.Event) { s.post.Put(s.clock.Now(), e.Subscription, e.OldSecret, e.Name, e.ID, e.Data) },
+		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
+	})
+	s.basePath, s.shapes, s.httpHost = cfg.basePath, cfg.shapes, cfg.mayReceiveHTTP
+	s.ledger.clear()
+	s.faultPlan.clear()
+	s.serveRoutes()
+	s.started = s.Snapshot()
+	s.started.Time = time.Time{} // Reset returns to the time of WithClock
+	if cfg.restore != nil {
+		if err := s.Restore(*cfg.restore); err != nil {
+			panic(err.Error())
+		}
+		s.started = *cfg.restore
+	}
+	if cfg.requestLog != nil {
+		s.Watch(func(e Event) {
+			if e.Request != nil {
+				cfg.requestLog(*e.Request)
+			}
+		})
+	}
+	return s
 }
 
 // Format prints "lendingtest service" for every verb, because the state changes while a program
@@ -64,176 +72,130 @@ type Service struct {
 // ignore Format, so do not compare services.
 func (s *Service) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendingtest service") }
 
-// New returns a service that opens no socket.
-func New(opts ...Option) *Service {
-	s := &Service{
-		cfg:         defaultConfig(),
-		mux:         http.NewServeMux(),
-		routes:      map[string]*route{},
-		done:        make(chan struct{}),
-		sequences:   map[idKind]int{},
-		accounts:    map[string]*Account{},
-		shifts:      map[string]time.Duration{},
-		tokens:      map[string]*session{},
-		twoFactor:   map[string]*oneTimeCode{},
-		answers:     map[string]http.Handler{},
-		arrived:     map[string]int{},
-		executed:    map[string]int{},
-		executedFor: map[string]map[string]int{},
-		watchers:    map[int]func(Event){},
-	}
-	for _, opt := range opts {
-		opt(&s.cfg)
-	}
-	for _, a := range s.cfg.accounts {
-		s.accounts[a.Username] = &a
-	}
-	s.started = s.snapshot()
-	if s.cfg.restore != nil {
-		if err := s.Restore(*s.cfg.restore); err != nil {
-			panic(err.Error())
-		}
-		s.started = *s.cfg.restore
-	}
-	for _, rt := range routeTable() {
-		s.routes[rt.pattern] = &rt
-		s.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
-			s.serveRoute(&rt, w, r)
-		})
-	}
-	// The handler also gets known paths with another method, which the interface answers with
-	// 404.
-	s.mux.HandleFunc("/", s.serveNotFound)
-	if s.cfg.requestLog != nil {
-		s.Watch(func(e Event) {
-			if e.Request != nil {
-				s.cfg.requestLog(*e.Request)
-			}
-		})
-	}
-	return s
-}
-
 // Handler returns the service as a handler, including the base path.
 func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.ServeHTTP) }
 
-// ServeHTTP answers a request.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	escaped := r.URL.EscapedPath()
-	rest, ok := strings.CutPrefix(escaped, s.cfg.basePath)
-	if !ok || !strings.HasPrefix(rest, "/") {
-		s.mu.Lock()
-		s.outside++
-		s.mu.Unlock()
-		s.serveNotFound(w, r)
-		return
-	}
-	// ServeMux would redirect an unclean path; this service never redirects.
-	if path.Clean(rest) != rest {
-		s.serveNotFound(w, r)
-		return
-	}
-	http.StripPrefix(s.cfg.basePath, s.mux).ServeHTTP(w, r)
-}
+// Transport returns the service as a RoundTripper without sockets. Requests to any host reach
+// the service and run in the caller's goroutine, so Transport works in testing/synctest: create
+// the service inside the bubble.
+//
+// A reset is an error that wraps ECONNRESET. A cut body ends with io.ErrUnexpectedEOF.
+func (s *Service) Transport() http.RoundTripper { return transport{s} }
 
 // Close stops deliveries, ends the delays of responses and forgets the mutations that a [Fault]
 // with Late has not executed yet. Later requests are answered with 503. After Close no goroutine
 // of the service runs, except for requests in a server of the caller.
 func (s *Service) Close() {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.done)
-		s.post.stop()
-		s.late.drop()
-		s.dropJobs()
-	}
-	s.mu.Unlock()
+	s.closing.Do(func() { close(s.done) })
+	s.post.Close()
+	s.late.close()
+	s.clock.Close()
 	_ = s.Wait(context.Background()) // returns, because all tasks are cancelled
 }
 
-// Now returns the service's time: its clock plus the changes of [Service.Advance].
-func (s *Service) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now()
+// Reset restores the state in which the service started: no records except those of the option
+// [Restore], no request log, counters, faults, replaced responses, deliveries, jobs or hooks.
+// Options, watchers and the setting of SetTokenLifetime stay.
+//
+// Identifiers start again from the first. Identifiers that a client has stored, for instance in
+// an idempotency log, are then invalid or, worse, belong to other records, so clear both.
+func (s *Service) Reset() {
+	s.hooks.clear()
+	s.restore(s.started)
+	s.SetDecision(Decision{})
+	s.late.drop()
+	s.ledger.clear()
+	s.faultPlan.clear()
+	s.post.Reset()
 }
 
-// Advance moves the service's clock, also back for a negative d. Tokens, codes and offers expire
-// by this clock. Decisions and repayments that become due happen before Advance returns. The
-// delays of a [Fault] are in real time.
-func (s *Service) Advance(d time.Duration) {
-	s.mu.Lock()
-	s.offset += d
-	s.mu.Unlock()
-	s.catchUpJobs()
-}
-
-// advance rejects a time outside the range of the service's timestamps.
-func (s *Service) advance(d time.Duration, username string) error {
-	if err := s.mayAdvance(d); err != nil {
-		return err
+// Restore replaces the state with a snapshot of this service, of another service or from JSON.
+// Everything continues from there: the tokens and codes of the snapshot are valid, the next
+// identifiers follow its last identifiers, and the service's clock shows its time.
+//
+// Restore cancels the mutations that [Fault].Late holds back, and pending decisions and
+// repayments. The request log, counters, planned faults and deliveries stay, and so do accounts
+// that the snapshot does not have.
+//
+// Restore returns an error if no service made the snapshot, or if its records contradict each
+// other.
+func (s *Service) Restore(snap Snapshot) error {
+	if err := book.Check(snap); err != nil {
+		return fmt.Errorf("lendingtest: %w", err)
 	}
-	if username != "" {
-		s.AdvanceFor(username, d)
-	} else {
-		s.Advance(d)
-	}
+	s.restore(snap)
+	s.late.drop()
 	return nil
 }
 
-func (s *Service) mayAdvance(d time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d == 0 {
-		return errors.New("advance needs by")
-	}
-	if offset := s.offset + d; (d > 0) != (offset > s.offset) {
-		return errors.New("the clock cannot move this far")
-	}
-	if then := s.now().Add(d); then.Year() < 1970 || then.Year() > 9999 {
-		return fmt.Errorf("the clock would show the year %d", then.Year())
-	}
-	return nil
-}
-
-// now returns the time of the current request's account. It needs s.mu.
-func (s *Service) now() time.Time { return s.base().Add(s.shift) }
-
-// base returns the common time of all accounts, without the changes of [Service.AdvanceFor]. It
-// needs s.mu.
-func (s *Service) base() time.Time { return s.cfg.clock().UTC().Add(s.offset) }
-
-// mustRoute panics for an unknown route. Otherwise a test with a misspelled route would wait for
-// ever for its fault.
-func (s *Service) mustRoute(spelled string) {
-	if _, ok := s.routes[spelled]; !ok {
-		panic(fmt.Sprintf("lendingtest: no route %q; perhaps %q; Routes returns all", spelled, s.nearest(spelled)))
-	}
-}
-
-// nearest returns the route whose path has the longest common prefix with spelled.
-func (s *Service) nearest(spelled string) (route string) {
-	_, path, _ := strings.Cut(spelled, " ")
-	most := -1
-	for _, candidate := range s.Routes() {
-		_, other, _ := strings.Cut(candidate, " ")
-		n := 0
-		for n < min(len(path), len(other)) && path[n] == other[n] {
-			n++
+// Wait returns when no mutation of a [Fault] with Late waits and no delivery is in progress, or
+// with the error of ctx. Wait does not wait for held deliveries.
+func (s *Service) Wait(ctx context.Context) error {
+	for {
+		busy := s.late.busy()
+		if busy == nil {
+			busy = s.post.Busy()
 		}
-		if n > most {
-			most, route = n, candidate
+		if busy == nil {
+			return nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return route
 }
 
 // Routes returns the 69 routes in the interface's order, in the form that the other methods take.
 func (s *Service) Routes() []string {
 	var all []string
-	for _, rt := range routeTable() {
-		all = append(all, rt.pattern)
+	for _, rt := range rules.Routes() {
+		all = append(all, rt.Pattern)
 	}
 	return all
 }
+
+// mayReceiveHTTP reports whether the options allow a webhook receiver with http.
+func (c config) mayReceiveHTTP(u *url.URL) bool {
+	return c.loopback && rules.Loopback(u.Host) ||
+		slices.ContainsFunc(c.receivers, func(hostPort string) bool { return strings.EqualFold(hostPort, u.Host) })
+}
+
+// Server is a [Service] that listens on a loopback port.
+type Server struct {
+	*Service
+	// URL is the address of the service, including the base path, without a trailing slash.
+	URL string
+
+	http *httptest.Server
+}
+
+// NewServer starts a service on a free loopback port. It needs no testing.TB. NewServer panics
+// if there is no free port, like [httptest.NewServer].
+func NewServer(opts ...Option) *Server {
+	s := New(opts...)
+	hs := httptest.NewUnstartedServer(s.Handler())
+	hs.EnableHTTP2 = s.cfg.http2
+	if s.cfg.tls {
+		hs.StartTLS()
+	} else {
+		hs.Start()
+	}
+	return &Server{Service: s, URL: hs.URL + s.cfg.basePath, http: hs}
+}
+
+// Client returns a client that trusts the server's certificate.
+func (s *Server) Client() *http.Client { return s.http.Client() }
+
+// Close stops the service and the listener, and waits for requests in progress.
+func (s *Server) Close() {
+	s.Service.Close() // first, because this ends delayed responses
+	s.http.Close()
+}
+
+//go:embed openapi.yaml
+var openAPI string
+
+// OpenAPI returns the service's description in OpenAPI 3, as YAML.
+func OpenAPI() string { return openAPI }

@@ -140,14 +140,18 @@ func fill(v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
 	case reflect.String:
 		v.SetString("text")
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Float64:
 		v.SetFloat(0.25)
-	case reflect.Uint8:
+	case reflect.Uint8, reflect.Uint32:
 		v.SetUint(7)
 	default:
 		v.SetInt(7)

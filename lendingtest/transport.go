@@ -1,22 +1,15 @@
 package lendingtest
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
+	"net/http/httptest"
 	"syscall"
 )
 
-// Transport returns the service as a RoundTripper without sockets. Requests to any host reach
-// the service and run in the caller's goroutine, so Transport works in testing/synctest: create
-// the service inside the bubble.
-//
-// A reset is an error that wraps ECONNRESET. A cut body ends with io.ErrUnexpectedEOF.
-func (s *Service) Transport() http.RoundTripper { return transport{s} }
-
-type transport struct{ service *Service }
+// transport calls a handler without sockets.
+type transport struct{ handler http.Handler }
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
@@ -32,15 +25,22 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if in.Host == "" {
 		in.Host = req.URL.Host
 	}
-	w := &memoryWriter{header: http.Header{}}
-	aborted := w.serve(t.service, in)
+	w := &memoryWriter{ResponseRecorder: httptest.NewRecorder()}
+	aborted := w.serve(t.handler, in)
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	if aborted && w.status == 0 {
+	if aborted && !w.wrote {
 		return nil, &resetError{}
 	}
-	return w.response(req, aborted), nil
+	resp := w.Result()
+	resp.Request = req
+	if aborted {
+		resp.Body = io.NopCloser(io.MultiReader(resp.Body, cutReader{}))
+	} else if resp.ContentLength < 0 {
+		resp.ContentLength = int64(w.Body.Len())
+	}
+	return resp, nil
 }
 
 // resetError is the error of package net for a connection that the peer has reset.
@@ -49,29 +49,23 @@ type resetError struct{}
 func (*resetError) Error() string { return "read: connection reset by peer" }
 func (*resetError) Unwrap() error { return syscall.ECONNRESET }
 
-// memoryWriter keeps a response in memory.
+// memoryWriter knows whether the response has begun.
 type memoryWriter struct {
-	header http.Header
-	sent   http.Header // the header at the time of the status
-	status int
-	body   bytes.Buffer
+	*httptest.ResponseRecorder
+	wrote bool
 }
 
-func (w *memoryWriter) Header() http.Header { return w.header }
-
 func (w *memoryWriter) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
-		w.status, w.sent = status, w.header.Clone()
+	if status >= 200 { // skips interim responses
+		w.wrote = true
+		w.ResponseRecorder.WriteHeader(status)
 	}
 }
 
 func (w *memoryWriter) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(b)
+	w.wrote = true
+	return w.ResponseRecorder.Write(b)
 }
-
-// Flush exists for handlers that call it.
-func (w *memoryWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
 func (w *memoryWriter) serve(h http.Handler, r *http.Request) (aborted bool) {
 	defer func() {
@@ -83,28 +77,7 @@ func (w *memoryWriter) serve(h http.Handler, r *http.Request) (aborted bool) {
 		}
 	}()
 	h.ServeHTTP(w, r)
-	w.WriteHeader(http.StatusOK)
 	return false
-}
-
-func (w *memoryWriter) response(req *http.Request, aborted bool) *http.Response {
-	length := int64(w.body.Len())
-	if n, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64); err == nil {
-		length = n
-	}
-	var body io.Reader = &w.body
-	if aborted {
-		body = io.MultiReader(body, cutReader{})
-	}
-	return &http.Response{
-		Status:     strconv.Itoa(w.status) + " " + http.StatusText(w.status),
-		StatusCode: w.status,
-		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        w.sent,
-		Body:          io.NopCloser(body),
-		ContentLength: length,
-		Request:       req,
-	}
 }
 
 type cutReader struct{}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // Twelve callers of the API and eight of the control, all at once: each gets a response, and at the
@@ -22,7 +23,7 @@ func TestManyWorkers(t *testing.T) {
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithReadLag(time.Millisecond))
 	r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
-	c, ctx := lendingtest.Dial(url), t.Context()
+	c, ctx := control.Dial(url), t.Context()
 	loan := r.AddLoan(lendingtest.Loan{})
 	var all sync.WaitGroup
 	for worker := range 12 {
@@ -48,7 +49,7 @@ func TestManyWorkers(t *testing.T) {
 	all.Wait()
 
 	require.NoError(t, c.ClearFaults(ctx))
-	require.NoError(t, c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{}))
+	require.NoError(t, c.Post(ctx, "delivery-mode", struct{}{}, nil))
 	require.NoError(t, c.Wait(ctx))
 	snap, err := c.Snapshot(ctx)
 	require.NoError(t, err)
@@ -90,7 +91,7 @@ func work(r *rig, loan lendingtest.Loan, worker, round int) reply {
 }
 
 // steer gives orders of a kind; each worker has its own.
-func steer(t *testing.T, r *rig, c *lendingtest.Remote, loan lendingtest.Loan, worker int) error {
+func steer(t *testing.T, r *rig, c *control.Client, loan lendingtest.Loan, worker int) error {
 	t.Helper()
 	ctx := t.Context()
 	var errs []error
@@ -114,23 +115,22 @@ func steer(t *testing.T, r *rig, c *lendingtest.Remote, loan lendingtest.Loan, w
 		do(err)
 		r.Newest(50)
 	case 4:
-		a, err := c.AddAccount(ctx, lendingtest.Account{})
-		do(err)
-		do(c.AdvanceFor(ctx, a.Username, time.Hour))
-		do(c.ResetFor(ctx, a.Username))
+		var a lendingtest.Account
+		do(c.Post(ctx, "add-account", struct{}{}, &a))
+		r.Token(a.Username)
 	case 5:
-		do(c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{Copies: 1, BadSignature: true}))
-		do(c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{}))
+		do(c.Post(ctx, "delivery-mode", map[string]any{"copies": 1, "badSignature": true}, nil))
+		do(c.Post(ctx, "delivery-mode", struct{}{}, nil))
 	case 6:
 		do(c.Advance(ctx, time.Second))
-		do(c.SetDecision(ctx, lendingtest.Decision{}))
+		do(c.Post(ctx, "decision", struct{}{}, nil))
 		do(c.Play(ctx, []byte(`[{"after":"1s","order":"clear-faults","body":{}}]`)))
 	case 7:
 		_, err := c.ExecutedFor(ctx, "POST /api/Application/create-application")
 		do(err)
-		do(c.ExpireTokens(ctx, ""))
-		_, err = c.Sent(ctx)
-		do(err)
+		do(c.Post(ctx, "expire-tokens", struct{}{}, nil))
+		var sent []lendingtest.Sent
+		do(c.Get(ctx, "sent", nil, &sent))
 	}
 	for _, err := range errs {
 		if err != nil {

@@ -44,7 +44,7 @@ const (
 	ended    = "ended"    // done or free
 )
 
-func keyOf(e *idempotency.Entry, now time.Time) key {
+func keyOf(e *idempotency.KeyStatus, now time.Time) key {
 	k := key{
 		Key: e.Key, Class: classOf(e), State: e.State, Says: says(e), Route: e.Route, IDs: e.IDs, Since: now.Add(-e.Age), Sends: e.Sends,
 		CheckWith: e.CheckWith, Why: e.Why, By: e.ResolvedBy, Correct: e.Correctable, position: e.Position,
@@ -55,7 +55,7 @@ func keyOf(e *idempotency.Entry, now time.Time) key {
 	return k
 }
 
-func classOf(e *idempotency.Entry) string {
+func classOf(e *idempotency.KeyStatus) string {
 	switch e.State {
 	case store.Sent, store.InDoubt, store.NeedsReview:
 	default:
@@ -71,7 +71,7 @@ func classOf(e *idempotency.Entry) string {
 }
 
 // says tells in words what became of a mutation, and who decides.
-func says(e *idempotency.Entry) string {
+func says(e *idempotency.KeyStatus) string {
 	switch classOf(e) {
 	case review:
 		return "needs a person"
@@ -132,7 +132,7 @@ func (d *desk) list(ctx context.Context, filter idempotency.Filter, class string
 	defer cancel()
 	found := keysPage{Keys: []key{}}
 	for {
-		entries, err := d.Log.Entries(ctx, filter)
+		entries, err := d.Log.Keys(ctx, filter)
 		d.outage("idempotency log", err)
 		if err != nil {
 			return keysPage{}, err
@@ -205,7 +205,7 @@ func (d *desk) lookup(ctx context.Context, name string) (*key, error) {
 	if err != nil || recorded.Route == "" {
 		return nil, err
 	}
-	k := keyOf(&recorded.Entry, time.Now().UTC())
+	k := keyOf(&recorded.KeyStatus, time.Now().UTC())
 	return &k, nil
 }
 

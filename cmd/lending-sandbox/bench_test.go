@@ -18,7 +18,7 @@ func BenchmarkOpenPages(b *testing.B) {
 			done := make(chan struct{})
 			service := lendingtest.New()
 			defer service.Close()
-			server := httptest.NewServer(newSite(service, settings{}, done).handler())
+			server := httptest.NewServer(newSite(service, settings{}, "", done).handler())
 			defer server.Close()
 			token, loan := service.Token(lendingtest.Username), service.AddLoan(lendingtest.Loan{})
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}

@@ -17,19 +17,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // Another program plans a fault and counts what was executed, on this machine.
 func TestControl(t *testing.T) {
 	s := start(t, "-log=false", "-control", "-read-lag", "1h")
 	s.signIn(device)
-	control := lendingtest.Dial(s.url + "/_control/")
+	steer := control.Dial(s.url + "/_control/")
 	const route = "POST /api/Authenication/login"
-	require.NoError(t, control.Fail(t.Context(), route, lendingtest.Fault{Status: 504, Executes: true}))
+	require.NoError(t, steer.Fail(t.Context(), route, lendingtest.Fault{Status: 504, Executes: true}))
 	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"`+lendingtest.Password+`"}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
-	executed, err := control.ExecutedFor(t.Context(), route)
+	executed, err := steer.ExecutedFor(t.Context(), route)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int{lendingtest.Username: 2}, executed)
 	var customer struct{ ID string }
@@ -37,7 +38,7 @@ func TestControl(t *testing.T) {
 		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
 	status, _, _ = s.do(http.MethodGet, "/api/Customer/get-customer-by-id/"+customer.ID, "")
 	assert.Equal(t, http.StatusNotFound, status, "-read-lag")
-	snap, err := control.Snapshot(t.Context())
+	snap, err := steer.Snapshot(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, customer.ID, snap.Customers[0].ID)
 	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin", "http://localhost:3000")
@@ -63,11 +64,11 @@ func TestControlOfAPublicSandbox(t *testing.T) {
 	assert.NotEqual(t, printed, other.printed(t, `Authorization: Bearer (\w{26})'`))
 
 	s = start(t, "-log=false", "-public", "-control-token", "from-the-environment")
-	control := lendingtest.Dial(s.url + "/_control")
-	require.ErrorContains(t, control.Reset(t.Context()), "token")
-	control.Token = "from-the-environment"
-	require.NoError(t, control.Reset(t.Context()))
-	assert.Equal(t, control.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
+	steer := control.Dial(s.url + "/_control")
+	require.ErrorContains(t, steer.Reset(t.Context()), "token")
+	steer.Token = "from-the-environment"
+	require.NoError(t, steer.Reset(t.Context()))
+	assert.Equal(t, steer.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
 }
 
 // On all addresses of a machine it tells one that works: the certificate is for it.
@@ -116,10 +117,10 @@ func TestTLS(t *testing.T) {
 	assert.Contains(t, page, "<code>"+s.url+"/api</code>")
 	assert.Contains(t, page, "curl -s --cacert &#39;"+file+"&#39; &#39;"+s.url+"/api/Authenication/login&#39;")
 	s.client.CloseIdleConnections()
-	control := lendingtest.Dial(s.url + "/_control")
-	require.ErrorContains(t, control.Reset(t.Context()), "certificate")
-	control.HTTPClient = s.client
-	require.NoError(t, control.Reset(t.Context()))
+	steer := control.Dial(s.url + "/_control")
+	require.ErrorContains(t, steer.Reset(t.Context()), "certificate")
+	steer.HTTPClient = s.client
+	require.NoError(t, steer.Reset(t.Context()))
 
 	for _, test := range []struct {
 		name    string
@@ -158,17 +159,17 @@ func TestLateMutation(t *testing.T) {
 	s := start(t, "-control")
 	wait := s.events()
 	wait("faults", "No fault is planned.")
-	control := lendingtest.Dial(s.url + "/_control/")
-	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 504, Late: time.Millisecond}))
+	steer := control.Dial(s.url + "/_control/")
+	require.NoError(t, steer.Fail(t.Context(), "*", lendingtest.Fault{Status: 504, Late: time.Millisecond}))
 	wait("faults", `<li>*, 1 time: <code>{&#34;status&#34;:504,&#34;late&#34;:&#34;1ms&#34;}</code>`)
 	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"`+lendingtest.Password+`"`+device+`}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
-	require.NoError(t, control.Wait(t.Context()))
+	require.NoError(t, steer.Wait(t.Context()))
 	wait("newest", "POST /api/Authenication/login: 504, executed")
-	require.NoError(t, control.Advance(t.Context(), 24*time.Hour))
+	require.NoError(t, steer.Advance(t.Context(), 24*time.Hour))
 	wait("clock", "2026-11-21 12:00:00")
-	require.NoError(t, control.Reset(t.Context()))
+	require.NoError(t, steer.Reset(t.Context()))
 	wait("newest", "none yet")
 	require.NoError(t, s.stop())
 	assert.Regexp(t, `(?m)^12:00:00  504    .* ms  -  +POST /api/Authenication/login$`, s.out.String())

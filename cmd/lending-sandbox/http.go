@@ -21,9 +21,10 @@ import (
 //go:embed page.html
 var files embed.FS
 
-// newSite returns a page that follows a service until done is closed.
-func newSite(service *lendingtest.Service, s settings, done <-chan struct{}) *site {
-	p := &site{service: service, set: s}
+// newSite returns a page that follows a service until done is closed. path is the place of the
+// site, empty for the sandbox itself.
+func newSite(service *lendingtest.Service, s settings, path string, done <-chan struct{}) *site {
+	p := &site{service: service, set: s, path: path}
 	p.feed.Render, p.feed.Done = p.render, done
 	service.Watch(func(lendingtest.Event) { p.feed.Tell() })
 	return p
@@ -46,12 +47,14 @@ func (p *site) handler() http.Handler {
 		mux.Handle("/ops/", s.guarded(p.ops))
 	}
 	if s.control {
-		mux.Handle("/_control/", p.steered(service.Control()))
+		mux.Handle("/_control/", p.steered(p.control))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !s.answersTo(r.Host):
 			http.Error(w, s.misdirected(), http.StatusMisdirectedRequest)
+		case p.services != nil && strings.HasPrefix(r.URL.Path, "/services/"):
+			p.services.ServeHTTP(w, r)
 		case !strings.HasPrefix(r.URL.Path, "/api"): // not a route of mux, which would redirect unclean paths
 			mux.ServeHTTP(w, r)
 		case s.origin != "" && r.Header.Get("Origin") == s.origin && admit(w, r):
@@ -127,7 +130,7 @@ func admit(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Traceparent, Tracestate")
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -14,9 +14,10 @@
 // addresses and to the names of -name and -host, and prints a token for its page.
 //
 // With -control another program controls the sandbox at /_control/: plans faults, reads codes,
-// counts executed commands, and saves and restores the state. lendingtest/CONTROL.md describes
-// the requests; the forms of the page send them, too. After a reset the identifiers start again,
-// so clear the identifiers in the client's stores, above all in its idempotency log.
+// counts executed commands, saves and restores the state, and opens further services for testers
+// who share the sandbox. lendingtest/CONTROL.md describes the requests; the forms of the page send
+// them, too. After a reset the identifiers start again, so clear the identifiers in the client's
+// stores, above all in its idempotency log.
 //
 // With -ops the sandbox also shows, at /ops/, the operator's page (package ops) of a small
 // backend with lost responses and dead letters. With -tls the sandbox serves https and writes
@@ -44,6 +45,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 func main() {
@@ -203,30 +205,46 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	service := lendingtest.New(append(opts, lendingtest.WithSeed(uint32(s.seed)), lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
+	opts = append(opts, lendingtest.WithReadLag(s.readLag))
+	opened := 0
+	fresh := func() *lendingtest.Service { // each with identifiers of its own
+		seed := uint32(s.seed) + uint32(opened)
+		opened++
+		return lendingtest.New(append(opts[:len(opts):len(opts)], lendingtest.WithSeed(seed))...)
+	}
+	service := fresh()
 	defer service.Close()
 	if s.state != "" {
 		if err := restore(service, s.state); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
-	if s.scenario != "" {
-		if err := playFile(service, s.scenario); err != nil {
-			return errors.Join(err, listener.Close())
-		}
-	}
 	if s.log {
 		service.Watch(func(e lendingtest.Event) {
-			if e.Failed != nil {
-				printer.Print(e.Failed)
-			}
 			if e.Late != nil {
 				printer.Print(lateLine(*e.Late, service.Now()))
 			}
 		})
 	}
+	failed := func(err error) { printer.Print(err) }
+	services := &control.Services{}
+	defer services.Close()
+	p := newSite(service, s, "", ctx.Done())
+	p.control = control.New(service, &control.Options{Token: s.token, Services: services, Failed: failed})
+	services.Open = func(path string) (http.Handler, func()) { // called for one service at a time
+		done, service := make(chan struct{}), fresh()
+		further := newSite(service, s, path, done)
+		further.control = control.New(service, &control.Options{Token: s.token, Failed: failed})
+		return further.handler(), func() { close(done); service.Close() }
+	}
+	p.services = services
+	if s.scenario != "" {
+		if err := playFile(p.control, s.scenario); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	printer.Print(greeting(callable(listener.Addr()), s))
-	err = serve(ctx, listener, service, s, printer)
+	err = serve(ctx, listener, p, printer)
 	printer.Print("The sandbox has stopped.")
 	return err
 }
@@ -245,8 +263,8 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", addr.String())
 }
 
-func serve(ctx context.Context, listener net.Listener, service *lendingtest.Service, s settings, printer *log.Logger) error {
-	p := newSite(service, s, ctx.Done())
+func serve(ctx context.Context, listener net.Listener, p *site, printer *log.Logger) error {
+	s, service := p.set, p.service
 	if s.ops {
 		var err error
 		if p.ops, err = operated(ctx, service); err != nil {

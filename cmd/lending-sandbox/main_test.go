@@ -27,6 +27,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/golden"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // sandbox is a running sandbox, seen from outside.
@@ -446,7 +447,7 @@ func TestScenario(t *testing.T) {
 		{"after":"1h","order":"fail","body":{"route":"*","fault":{"status":503}}},
 		{"after":"1h","order":"update","body":{"id":"x","set":{}}}]`), 0o600))
 	s := start(t, "-control", "-scenario", file)
-	require.NoError(t, lendingtest.Dial(s.url+"/_control").Advance(t.Context(), time.Hour))
+	require.NoError(t, control.Dial(s.url+"/_control").Advance(t.Context(), time.Hour))
 	status, _, _ := s.do(http.MethodGet, "/api/Webhook/get-all-subscriptions", "")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	require.NoError(t, s.stop())

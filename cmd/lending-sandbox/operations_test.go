@@ -23,7 +23,7 @@ func TestOperations(t *testing.T) {
 	assert.Contains(t, page, `<a href="ops/">`)
 	status, _, page := s.do(http.MethodGet, "/ops/", "")
 	require.Equal(t, http.StatusOK, status)
-	assert.Contains(t, page, "Needs a person: 1 key. In doubt: 2.")
+	assert.Contains(t, page, "Needs a person: 1 key.</span> In doubt: 2.")
 	assert.Contains(t, page, "3 dead letters")
 	assert.Contains(t, page, "signed in")
 	for _, test := range []struct{ path, order string }{
@@ -39,8 +39,8 @@ func TestOperations(t *testing.T) {
 		})
 	}
 	_, _, page = s.do(http.MethodGet, "/ops/", "")
-	assert.Contains(t, page, "Needs a person: 0 keys. In doubt: 0.")
-	assert.Contains(t, page, "2 waiting, 0 running, 0 dead letters")
+	assert.Contains(t, page, "Needs a person: 0 keys.</span> In doubt: 0.")
+	assert.Contains(t, page, "2 waiting, 0 running, <span>0 dead letters.")
 }
 
 // TestDemonstrationChecks holds that the lost application settles by itself, and that the lost
@@ -50,7 +50,7 @@ func TestDemonstrationChecks(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		handler, err := operated(t.Context(), service)
 		require.NoError(t, err)
-		for _, want := range []string{"1 key. In doubt: 2", "1 key. In doubt: 1", "2 keys. In doubt: 0"} {
+		for _, want := range []string{"1 key.</span> In doubt: 2", "1 key.</span> In doubt: 1", "2 keys.</span> In doubt: 0"} {
 			page := httptest.NewRecorder()
 			handler.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/ops/", nil))
 			assert.Contains(t, page.Body.String(), "Needs a person: "+want)

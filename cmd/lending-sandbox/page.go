@@ -14,14 +14,19 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // site is the page of a service.
 type site struct {
 	service *lendingtest.Service
 	set     settings
+	path    string // of this service, empty for the sandbox's own
 	feed    page.Feed[string]
 	ops     http.Handler // the operator's page; nil without -ops
+
+	control  *control.Control
+	services *control.Services // further services; nil for a further service
 }
 
 // view has the data of page.html: the newest rows, latest first.
@@ -30,6 +35,7 @@ type view struct {
 	Ops        bool   // whether there is the operator's page
 	Control    bool   // whether there are forms for the control
 	Token      bool   // whether the forms need the token
+	Services   bool   // whether a form opens further services
 	PartnerID  string
 	Seed       uint64
 	ReadLag    time.Duration
@@ -94,19 +100,19 @@ type (
 // key identifies the content of a page: the address that the browser called, and the filter.
 func (p *site) key(r *http.Request) string {
 	f, q := p.filterOf(r.URL.Query()), url.Values{}
-	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "for": f.For, "before": strconv.Itoa(f.Before)} {
+	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "about": f.About, "before": strconv.Itoa(f.Before)} {
 		q.Set(name, value)
 	}
 	return p.base(r) + "?" + q.Encode()
 }
 
 // base returns the address that the browser called.
-func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host }
+func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host + p.path }
 
 func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	now := p.service.Newest(shown)
 	v := view{
-		Base: base, Ops: p.ops != nil, Control: p.set.control, Token: p.set.token != "",
+		Base: base, Ops: p.ops != nil, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
 		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Filter: filter,
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},
@@ -117,15 +123,12 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 			count(now.AllApplications, "application"), count(now.AllLoans, "loan"), count(now.AllDeliveries, "webhook")),
 		Sent: latestFirst(now.Sent), Deliveries: latestFirst(now.Deliveries), Customers: tree(now), Faults: p.service.Faults(),
 	}
-	if len(now.Requests) > 0 {
-		r := now.Requests[len(now.Requests)-1]
+	for _, r := range p.service.Find(lendingtest.RequestFilter{Limit: 1}) {
 		v.Newest = fmt.Sprintf("%s: %s, %s", name(r), answer(r.Status), executed(r.Executed))
 	}
-	if filter != (lendingtest.RequestFilter{}) {
-		filter.Limit = shown
-		now.Requests = p.service.Find(filter)
-	}
-	for _, r := range latestFirst(now.Requests) {
+	filter.Limit = shown
+	for _, r := range latestFirst(p.service.Find(filter)) {
+		r.Path = strings.TrimPrefix(r.Path, p.path)
 		v.Requests = append(v.Requests, request{r, method(r.Route), curl(v.Base, p.set.certificate, r), goCall(r), docs(r.Route), shownAnswer(r), ruleOf(r)})
 		if r.Number > 1 && len(v.Requests) == shown {
 			v.Older = r.Number
@@ -137,7 +140,7 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 // filterOf reads the filter from the address of the page. Unknown routes and outcomes are
 // ignored.
 func (p *site) filterOf(q url.Values) lendingtest.RequestFilter {
-	f := lendingtest.RequestFilter{For: q.Get("for")}
+	f := lendingtest.RequestFilter{About: q.Get("about")}
 	if slices.Contains(p.service.Routes(), q.Get("route")) {
 		f.Route = q.Get("route")
 	}

@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // kept is the content of the file of -state: the records, tokens and codes, and the change of
 // the clock.
 type kept struct {
-	Ahead    string               `json:"ahead"` // of this machine's clock, such as "1h0m0s"
+	Ahead    string               `json:"ahead"`   // of this machine's clock, such as "1h0m0s"
+	Running  bool                 `json:"running"` // whether the sandbox went on after this save
 	Snapshot lendingtest.Snapshot `json:"snapshot"`
 }
 
@@ -34,12 +35,12 @@ func taught(file string) (lendingtest.Option, error) {
 }
 
 // playFile starts the scenario in a file.
-func playFile(service *lendingtest.Service, file string) error {
+func playFile(c *control.Control, file string) error {
 	steps, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if err := service.Play(steps); err != nil {
+	if err := c.Play(steps); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
@@ -61,6 +62,12 @@ func restore(service *lendingtest.Service, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
 	}
+	if state.Running && state.Snapshot.Sequences != nil { // killed: identifiers since the last save are with clients, and must not name other records
+		state.Snapshot.Codes += skipped
+		for kind := range 100 {
+			state.Snapshot.Sequences[kind] += skipped
+		}
+	}
 	if err := service.Restore(state.Snapshot); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -68,25 +75,33 @@ func restore(service *lendingtest.Service, file string) error {
 	return nil
 }
 
-// save replaces the whole file, so a kill leaves the previous or the new state. The file
-// contains passwords and tokens, so only its owner can read it.
-func save(service *lendingtest.Service, file string) error {
+// skipped is more than the identifiers that a sandbox gives away between two saves.
+const skipped = 1 << 20
+
+// save replaces the whole file, so a kill leaves the previous or the new state. The files
+// contain passwords and tokens, so only their owner can read them. After a kill at most one
+// file remains beside the state, and the next save replaces it.
+func save(service *lendingtest.Service, file string, running bool) error {
 	snapshot := service.Snapshot()
-	content, err := json.Marshal(kept{Ahead: time.Until(snapshot.Time).String(), Snapshot: snapshot})
+	content, err := json.Marshal(kept{Ahead: time.Until(snapshot.Time).String(), Running: running, Snapshot: snapshot})
 	if err != nil {
 		return err
 	}
-	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
+	name := file + ".new"
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = next.Write(content)
 	err = errors.Join(err, next.Sync(), next.Close())
 	if err == nil {
-		err = os.Rename(next.Name(), file)
+		err = os.Rename(name, file)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(next.Name()))
+		err = errors.Join(err, os.Remove(name))
 	}
 	return err
 }
@@ -98,12 +113,12 @@ func keep(service *lendingtest.Service, changes *page.News, file string, report 
 		defer close(ended)
 		for running := true; running; {
 			changed := changes.Wait() // before saving, so that no change is missed
-			if err := save(service, file); err != nil {
+			if err := save(service, file, true); err != nil {
 				report(fmt.Errorf("the state was not saved: %w", err))
 			}
 			running = waitFor(changed, end) && waitFor(time.After(page.Rest), end)
 		}
-		if err := save(service, file); err != nil {
+		if err := save(service, file, false); err != nil {
 			report(fmt.Errorf("the state was not saved: %w", err))
 		}
 	}()

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // Each process of the test may have so much memory, in KiB of addresses, and the sandbox
@@ -44,8 +45,8 @@ func TestTraffic(t *testing.T) {
 	require.NoError(t, err)
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	url := regexp.MustCompile(`http://[^/]+`).FindString(string(first[:n]))
-	control := lendingtest.Dial(url + "/_control/")
-	loan, err := control.AddLoan(t.Context(), lendingtest.Loan{})
+	steer := control.Dial(url + "/_control/")
+	loan, err := steer.AddLoan(t.Context(), lendingtest.Loan{})
 	require.NoError(t, err)
 	before := resident(t, sandbox.Process.Pid)
 
@@ -72,7 +73,7 @@ func TestTraffic(t *testing.T) {
 	assert.Zero(t, all.Failed)
 	assert.Greater(t, all.Answered, int(lasting.Seconds()*495))
 	assert.Less(t, grown, grownLimit)
-	executed, err := control.Executed(t.Context(), "GET /api/Application/application-status/{applicationId}")
+	executed, err := steer.Executed(t.Context(), "GET /api/Application/application-status/{applicationId}")
 	require.NoError(t, err)
 	assert.Greater(t, executed, all.Answered/4, "counts go on")
 	require.NoError(t, sandbox.Process.Signal(syscall.SIGTERM))

@@ -9,21 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // The page says why a call failed: the answer, the rule that refused it, and the method's documentation.
 func TestPageSaysWhy(t *testing.T) {
 	s := start(t, "-log=false", "-control", "-read-lag", "1ms")
 	s.signIn(device)
-	control := lendingtest.Dial(s.url + "/_control/")
+	steer := control.Dial(s.url + "/_control/")
 	sub := `{"webhookUri":"http://127.0.0.1:1/x"}`
 	status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?partnerId="+lendingtest.PartnerID, sub)
 	require.Equal(t, http.StatusOK, status)
-	require.NoError(t, control.Advance(t.Context(), 1e9))
+	require.NoError(t, steer.Advance(t.Context(), 1e9))
 	_, _, secret := s.do(http.MethodGet, "/api/Webhook/get-subscription?partnerId="+lendingtest.PartnerID, "")
 	require.Contains(t, secret, "whs_")
 	s.do(http.MethodPost, "/api/Application/create-customer", `{"email":"<b>nobody</b>"}`)
-	loan, err := control.AddLoan(t.Context(), lendingtest.Loan{})
+	loan, err := steer.AddLoan(t.Context(), lendingtest.Loan{})
 	require.NoError(t, err)
 	s.do(http.MethodGet, "/api/Loan/get-total-balance/"+loan.ID, "")
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
@@ -44,7 +45,7 @@ func TestPageSaysWhy(t *testing.T) {
 
 	for _, test := range []struct{ query, has, hasNot string }{
 		{"outcome=refused", "request-4", "request-3"},
-		{"for=" + loan.CustomerID, "request-5", "request-4"},
+		{"about=" + loan.CustomerID, "request-5", "request-4"},
 		{"route=GET+/api/Loan/get-total-balance/%7BloanId%7D", "request-5", "request-6"},
 		{"before=4", "request-3", "request-4"},
 		{"route=x&outcome=x&before=x", "request-6", "nothing"},
@@ -63,7 +64,7 @@ func TestPageSaysWhy(t *testing.T) {
 	_, header, description := s.do(http.MethodGet, "/openapi.yaml", "")
 	assert.Contains(t, header.Get("Content-Type"), "application/yaml")
 	assert.Contains(t, description, "openapi: 3")
-	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 200, Body: []byte("secret"), Times: -1}))
+	require.NoError(t, steer.Fail(t.Context(), "*", lendingtest.Fault{Status: 200, Body: []byte("secret"), Times: -1}))
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
 	_, _, page = s.do(http.MethodGet, "/", "")
 	assert.Contains(t, page, "<pre>not shown</pre>", "an answer of a sign-in that is no JSON")

@@ -14,6 +14,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 
 const partner = "00000001-0a0a-4000-8000-000000000001";
+const account = { username: "partner@example.com", password: "Partner-Pass-1" };
 const json = { "Content-Type": "application/json" };
 
 class Sandbox {
@@ -81,7 +82,7 @@ async function withdraw(sandbox) {
   assert.equal(lost.status, 0);
   const { data } = await sandbox.get(`Loan/get-withdrawals/${loan.id}?take=1&descending=true`);
   assert.equal(data[0].amount, 2500);
-  assert.equal(await sandbox.ask("executed", { route, for: loan.id }), 1);
+  assert.equal(await sandbox.ask("executed", { route, about: loan.id }), 1);
   check("a withdrawal whose response was lost was executed once");
   return { customer: customer.id, application, loan: loan.id };
 }
@@ -109,7 +110,7 @@ async function why(sandbox, { loan }) {
   const [refused] = await sandbox.ask("requests", { outcome: "refused", limit: 1 });
   assert.deepEqual([refused.route, refused.status, refused.executed], ["GET /api/Loan/get-loan/{loanId}", 400, false]);
   assert.equal(JSON.parse(refused.answer).errorCode, "ValidationFailed");
-  const [lost] = await sandbox.ask("requests", { outcome: "lost", for: loan });
+  const [lost] = await sandbox.ask("requests", { outcome: "lost", about: loan });
   assert.equal(lost.route, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}");
   const older = await sandbox.ask("requests", { before: refused.number, limit: 3 });
   assert.deepEqual(older.map((r) => r.number), [3, 2, 1].map((n) => refused.number - n));
@@ -124,20 +125,22 @@ async function why(sandbox, { loan }) {
   check("the page and the request log say why a call failed");
 }
 
-// Accounts of their own keep 50 testers of one sandbox apart.
+// A service of its own for each of 50 testers of one sandbox.
 async function shared(sandbox) {
-  const accounts = await Promise.all(Array.from({ length: 50 }, () => sandbox.order("add-account", { twoFactor: true })));
-  const testers = await Promise.all(accounts.map((account) => sandbox.as(account)));
-  const list = (i) => testers[i].call("GET", `/api/Webhook/get-registered-webhooks?partnerId=${accounts[i].partnerId}`);
-  assert.ok((await Promise.all(accounts.map((_, i) => list(i)))).every(({ status }) => status === 200));
-  check("50 accounts sign in at once, each with its own code");
-  await sandbox.order("fail", { route: "*", fault: { status: 503, for: accounts[0].username, times: -1 } });
-  await sandbox.order("advance", { by: "2h", for: accounts[1].username });
-  await sandbox.order("reset", { for: accounts[2].username });
+  const services = await Promise.all(Array.from({ length: 50 }, () => sandbox.order("services")));
+  const testers = await Promise.all(services.map(({ url }) => new Sandbox(url).as(account)));
+  const list = (i) => testers[i].call("GET", `/api/Application/get-partner-applications/${partner}`);
+  assert.ok((await Promise.all(services.map((_, i) => list(i)))).every(({ status }) => status === 200));
+  check("50 testers sign in at once, each at a service of its own");
+  await testers[0].order("fail", { route: "*", fault: { status: 503, times: -1 } });
+  await testers[1].order("advance", { by: "2h" });
+  await testers[2].order("reset");
   const statuses = await Promise.all([0, 1, 2, 3].map(async (i) => (await list(i)).status));
   assert.deepEqual(statuses, [503, 401, 401, 200]);
-  await sandbox.order("clear-faults");
-  check("a fault, a clock and a reset of one account meet no other");
+  assert.equal((await sandbox.ask("services")).length, 50);
+  await Promise.all(services.map(({ id }) => sandbox.order("delete-service", { id })));
+  assert.deepEqual(await sandbox.ask("services"), []);
+  check("a fault, a clock and a reset of one service meet no other");
 }
 
 // Life after the happy path: an order each.
@@ -167,7 +170,7 @@ async function life(sandbox, { loan }) {
   await sandbox.order("repay", { loanId: loan, amount: 500, every: "720h", interest: 2 });
   await sandbox.order("advance", { by: "721h" });
   assert.equal((await sandbox.call("GET", path)).status, 401); // the token has expired
-  sandbox = await sandbox.as({ username: "partner@example.com", password: "Partner-Pass-1" });
+  sandbox = await sandbox.as(account);
   assert.equal((await sandbox.get(`Loan/get-total-balance/${loan}`)).totalBalance, 2050);
   check("interest and repayments follow the clock, and tokens expire");
   return sandbox;
@@ -252,7 +255,7 @@ async function webhooks(sandbox, { loan }) {
 
 // A sandbox that has learned from real responses has their fields, and no assumed field.
 async function taught(sandbox) {
-  sandbox = await sandbox.as({ username: "partner@example.com", password: "Partner-Pass-1" });
+  sandbox = await sandbox.as(account);
   const { id } = await sandbox.order("add-loan");
   const loan = await sandbox.get(`Loan/get-loan/${id}`);
   assert.equal(typeof loan.nickname, "string");
@@ -267,7 +270,7 @@ if (up.status !== 200) {
   console.error(up.status ? `the control of ${url} is off: start the sandbox with -control` : `no connection to ${url}; is the sandbox running?`);
   process.exit(1);
 }
-let sandbox = await anyone.as({ username: "partner@example.com", password: "Partner-Pass-1" });
+let sandbox = await anyone.as(account);
 check("signed in with a password and a code");
 const made = await withdraw(sandbox);
 await slow(sandbox, made);

@@ -182,7 +182,7 @@ def withdraw(service, control, application, loan):
         print("Confirmed the withdrawal and lost the response, as ordered. The program does not send it again and reads the list:")
     after = service.get(withdrawals, **newest)  # a real program repeats this read for a while: the withdrawal may run late
     print(f"  {after['totalCount'] - before} new withdrawal, of {after['data'][0]['amount']}.")
-    print("Executions in the sandbox:", control.get("/executed", **{"route": route, "for": loan}))
+    print("Executions in the sandbox:", control.get("/executed", route=route, about=loan))
 
 
 def main(url):

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -77,9 +77,9 @@ func TestContainer(t *testing.T) {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/status")
 	require.NoError(t, err)
 	assert.Contains(t, string(status), "Uid:\t65532\t65532\t65532\t65532")
-	control := lendingtest.Dial(url + "/_control/")
-	control.Token = "t0"
-	_, err = control.Snapshot(t.Context())
+	steer := control.Dial(url + "/_control/")
+	steer.Token = "t0"
+	_, err = steer.Snapshot(t.Context())
 	require.NoError(t, err)
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))

@@ -176,7 +176,7 @@ func TestOpsByKeyboard(t *testing.T) {
 	assert.Contains(t, value[string](b, `document.querySelector("#review").textContent`), "order-2/document")
 	assert.Equal(t, "review", value[string](b, "document.activeElement.id"), "the focus stays where the key was")
 
-	entries, err := d.log.Entries(t.Context(), idempotency.Filter{Prefix: "order-1/"})
+	entries, err := d.log.Keys(t.Context(), idempotency.Filter{Prefix: "order-1/"})
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	assert.Equal(t, "dora", entries[0].ResolvedBy)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -65,7 +66,7 @@ func runAll(m *testing.M) (status int, err error) {
 type sandbox struct {
 	*testing.T
 	url, token string
-	control    *lendingtest.Remote
+	control    *control.Client
 }
 
 func startSandbox(t *testing.T, args ...string) *sandbox {
@@ -80,7 +81,7 @@ func startSandbox(t *testing.T, args ...string) *sandbox {
 	require.NoError(t, err)
 	s := &sandbox{T: t, url: strings.TrimSuffix(strings.TrimSpace(strings.TrimPrefix(first, "The sandbox is at ")),
 		"/")}
-	s.control = lendingtest.Dial(s.url + "/_control/")
+	s.control = control.Dial(s.url + "/_control/")
 	return s
 }
 

@@ -310,7 +310,7 @@ func TestWhy(t *testing.T) {
 		field.dispatchEvent(new Event("change", { bubbles: true })); }`)
 	b.wait(rows + `.join() === "` + newest + `"`)
 	b.run(`{ const field = document.querySelector("#filter [name=outcome]"); field.value = "";
-		document.querySelector("#filter [name=for]").value = "` + made.customer + `";
+		document.querySelector("#filter [name=about]").value = "` + made.customer + `";
 		document.querySelector("#filter").requestSubmit(); }`)
 	b.wait(`!` + rows + `.includes("` + newest + `") && ` + rows + `.length === 50`)
 	assert.Equal(t, "undefined", value[string](b, "typeof pwned"))
@@ -342,7 +342,7 @@ func TestLife(t *testing.T) {
 	b.waitText("#customers", "Repayment")
 	send("[data-order=play]", "The scenario plays.", ``)
 	send("[data-order=add-account]", "account1@example.com", ``)
-	send("[data-order=reset]", "no account nobody", `set("for", "nobody")`)
+	send("[data-order=services]", "/services/", ``)
 	send("[data-body*=tier]", "Each record has tier and no status.", ``)
 	var drifted map[string]any
 	s.call(http.MethodGet, "/api/Application/get-application/"+made.application, "", &drifted)

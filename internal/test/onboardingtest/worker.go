@@ -109,7 +109,7 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 		return refused
 	}
 	for {
-		entries, err := k.log.Entries(ctx, idempotency.Filter{Prefix: failed.Key, States: []store.State{store.NeedsReview}})
+		entries, err := k.log.Keys(ctx, idempotency.Filter{Prefix: failed.Key, States: []store.State{store.NeedsReview}})
 		if err != nil || len(entries) == 0 {
 			return unlessRetried(err)
 		}
@@ -148,7 +148,7 @@ func (k *keyed) reportDoubt(ctx context.Context, key string) error {
 func (k *keyed) reportLeft(ctx context.Context) error {
 	filter := idempotency.Filter{States: idempotency.InDoubtStates()}
 	for {
-		page, err := k.log.Entries(ctx, filter)
+		page, err := k.log.Keys(ctx, filter)
 		if err != nil || len(page) == 0 {
 			return unlessRetried(err)
 		}

@@ -99,7 +99,7 @@ func checkLog(ctx context.Context, out io.Writer, directory string) error {
 	if err != nil {
 		return err
 	}
-	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
+	inDoubt, err := log.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 	if err != nil {
 		return err
 	}
-	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
+	inDoubt, err := log.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	switch {
 	case err != nil:
 		return err

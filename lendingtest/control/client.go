@@ -1,0 +1,196 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+)
+
+// Client controls a service in another process. Its methods correspond to the methods of
+// [lendingtest.Service], but return an error if those panic. Get and Post send the other orders.
+type Client struct {
+	// Token is the token of the control, if it needs one.
+	Token string `json:"-"`
+	// HTTPClient replaces http.DefaultClient, for example with a client that trusts the
+	// certificate of a sandbox on https.
+	HTTPClient *http.Client `json:"-"`
+
+	url string
+}
+
+// Dial returns the client of a control, for example "http://127.0.0.1:8080/_control/" for
+// the sandbox. Dial sends no request.
+func Dial(controlURL string) *Client { return &Client{url: strings.TrimSuffix(controlURL, "/")} }
+
+// Format prints "lendingtest control" for every verb, and never the token.
+func (c Client) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendingtest control") }
+
+// OpenService opens a service for one tester and returns it with its control.
+func (c *Client) OpenService(ctx context.Context) (s Service, control *Client, err error) {
+	err = c.Post(ctx, "services", nothing{}, &s)
+	return s, &Client{c.Token, c.HTTPClient, s.Control}, err
+}
+
+// DeleteService ends a service of OpenService.
+func (c *Client) DeleteService(ctx context.Context, id string) error {
+	return c.Post(ctx, "delete-service", serviceOrder{id}, nil)
+}
+
+// Fail plans a fault. A fault with Reached or Until returns an error.
+func (c *Client) Fail(ctx context.Context, route string, f lendingtest.Fault) error {
+	return c.Post(ctx, "fail", faultOrder{route, &f}, nil)
+}
+
+// ClearFaults removes all planned faults.
+func (c *Client) ClearFaults(ctx context.Context) error {
+	return c.Post(ctx, "clear-faults", nothing{}, nil)
+}
+
+// Answer replaces the responses of a route; nil restores the route.
+func (c *Client) Answer(ctx context.Context, route string, a *FixedAnswer) error {
+	return c.Post(ctx, "answer", answerOrder{route, a}, nil)
+}
+
+// Arrived returns the number of requests of a route.
+func (c *Client) Arrived(ctx context.Context, route string) (n int, err error) {
+	err = c.Get(ctx, "arrived", url.Values{"route": {route}}, &n)
+	return n, err
+}
+
+// Executed returns how often a route ran.
+func (c *Client) Executed(ctx context.Context, route string) (n int, err error) {
+	err = c.Get(ctx, "executed", url.Values{"route": {route}}, &n)
+	return n, err
+}
+
+// ExecutedFor returns the same count by resource.
+func (c *Client) ExecutedFor(ctx context.Context, route string) (counts map[string]int, err error) {
+	err = c.Get(ctx, "executed-for", url.Values{"route": {route}}, &counts)
+	return counts, err
+}
+
+// OTP returns the last one-time password for a loan, or "" before the first.
+func (c *Client) OTP(ctx context.Context, loanID string) (code string, err error) {
+	err = c.Get(ctx, "otp", url.Values{"loan": {loanID}}, &code)
+	return code, err
+}
+
+// TwoFactorCode returns the last code for a user, or "" before the first.
+func (c *Client) TwoFactorCode(ctx context.Context, username string) (code string, err error) {
+	err = c.Get(ctx, "two-factor-code", url.Values{"username": {username}}, &code)
+	return code, err
+}
+
+// Snapshot returns the current state.
+func (c *Client) Snapshot(ctx context.Context) (snap lendingtest.Snapshot, err error) {
+	err = c.Get(ctx, "snapshot", nil, &snap)
+	return snap, err
+}
+
+// Restore replaces the state with a snapshot.
+func (c *Client) Restore(ctx context.Context, snap lendingtest.Snapshot) error {
+	return c.Post(ctx, "restore", snap, nil)
+}
+
+// Reset restores the state in which the service started.
+func (c *Client) Reset(ctx context.Context) error { return c.Post(ctx, "reset", nothing{}, nil) }
+
+// Advance moves the service's clock.
+func (c *Client) Advance(ctx context.Context, d time.Duration) error {
+	return c.Post(ctx, "advance", timeOrder{d}, nil)
+}
+
+// AddLoan adds a loan and returns it with all fields.
+func (c *Client) AddLoan(ctx context.Context, l lendingtest.Loan) (lendingtest.Loan, error) {
+	err := c.Post(ctx, "add-loan", l, &l)
+	return l, err
+}
+
+// Update sets fields of the customer, application, loan or subscription with this identifier,
+// and posts the events of the change. The names are the names in a snapshot.
+func (c *Client) Update(ctx context.Context, id string, set map[string]any) error {
+	return c.Post(ctx, "update", map[string]any{"id": id, "set": set}, nil)
+}
+
+// Play adds the steps of a scenario. See [Control.Play].
+func (c *Client) Play(ctx context.Context, scenario []byte) error {
+	return c.Post(ctx, "play", map[string]json.RawMessage{"steps": scenario}, nil)
+}
+
+// Requests returns requests of the request log.
+func (c *Client) Requests(ctx context.Context, f lendingtest.RequestFilter) (all []lendingtest.Request, err error) {
+	query := url.Values{"before": {strconv.Itoa(f.Before)}, "limit": {strconv.Itoa(f.Limit)}}
+	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "about": f.About} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	err = c.Get(ctx, "requests", query, &all)
+	return all, err
+}
+
+// Deliveries returns the posted webhooks.
+func (c *Client) Deliveries(ctx context.Context) (all []lendingtest.Delivery, err error) {
+	err = c.Get(ctx, "deliveries", nil, &all)
+	return all, err
+}
+
+// Wait returns when no delivery and no late mutation is in progress.
+func (c *Client) Wait(ctx context.Context) error { return c.Post(ctx, "wait", nothing{}, nil) }
+
+// Get sends an order that changes nothing, and decodes its response into result.
+func (c *Client) Get(ctx context.Context, order string, query url.Values, result any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/"+order+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	return c.do(r, result)
+}
+
+// Post sends an order with a body that marshals to JSON, such as a lendingtest.Decision. result is nil for an order without a response.
+func (c *Client) Post(ctx context.Context, order string, body, result any) error {
+	b, err := plain.Body(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/"+order, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return c.do(r, result)
+}
+
+func (c *Client) do(r *http.Request, result any) error {
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	resp, err := cmp.Or(c.HTTPClient, http.DefaultClient).Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK && result != nil {
+		return json.NewDecoder(resp.Body).Decode(result)
+	}
+	if resp.StatusCode == http.StatusNoContent && result == nil {
+		return nil
+	}
+	var failed failure
+	if json.NewDecoder(resp.Body).Decode(&failed) != nil || failed.Error == "" {
+		return fmt.Errorf("lendingtest: %s is not the control of a service: it answered %s; check the URL and the flag -control", c.url, resp.Status)
+	}
+	return errors.New("lendingtest: " + strings.TrimPrefix(failed.Error, "lendingtest: "))
+}

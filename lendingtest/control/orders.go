@@ -1,0 +1,270 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
+)
+
+// The bodies of orders.
+type (
+	faultOrder struct {
+		Route string             `json:"route"`
+		Fault *lendingtest.Fault `json:"fault"`
+	}
+	answerOrder struct {
+		Route  string       `json:"route"`
+		Answer *FixedAnswer `json:"answer"` // null restores the route
+	}
+	timeOrder struct {
+		By time.Duration `json:"by"`
+	}
+	deliveryOrder struct {
+		Number int `json:"number"`
+	}
+	applicationOrder struct {
+		ApplicationID string `json:"applicationId"`
+	}
+	serviceOrder struct {
+		ID string `json:"id"`
+	}
+	playOrder struct {
+		Steps []Step `json:"steps"`
+	}
+	nothing struct{}
+)
+
+// FixedAnswer is the response that [Client.Answer] sets for a route.
+type FixedAnswer struct {
+	Status      int         `json:"status,omitempty"` // 200 by default
+	ContentType string      `json:"contentType,omitempty"`
+	Header      http.Header `json:"header,omitempty"`
+	Body        string      `json:"body,omitempty"`
+}
+
+func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
+	for name, values := range a.Header {
+		for _, value := range values {
+			w.Header().Add(name, value)
+		}
+	}
+	if a.ContentType != "" {
+		w.Header().Set("Content-Type", a.ContentType)
+	}
+	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
+	_, _ = io.WriteString(w, a.Body)
+}
+
+// orders has the orders by method and name. CONTROL.md lists all of them.
+//
+//nolint:funlen // a line for each
+func orders() map[string]order {
+	return map[string]order{
+		"GET arrived":         show(func(c *Control, q url.Values) any { return c.service.Arrived(q.Get("route")) }, "route"),
+		"GET executed":        show(executed, "route", "about?"),
+		"GET executed-for":    show(func(c *Control, q url.Values) any { return c.service.ExecutedFor(q.Get("route")) }, "route"),
+		"GET otp":             show(func(c *Control, q url.Values) any { return c.service.OTP(q.Get("loan")) }, "loan"),
+		"GET two-factor-code": show(func(c *Control, q url.Values) any { return c.service.TwoFactorCode(q.Get("username")) }, "username"),
+		"GET snapshot":        show(func(c *Control, _ url.Values) any { return c.service.Snapshot() }),
+		"GET deliveries":      show(func(c *Control, _ url.Values) any { return c.service.Deliveries() }),
+		"GET requests":        show(requests, "route?", "outcome?", "about?", "before?", "limit?"),
+		"GET sent":            show(func(c *Control, _ url.Values) any { return c.service.Sent() }),
+		"GET faults":          show(func(c *Control, _ url.Values) any { return sendable(c.service.Faults()) }),
+		"GET routes":          show(func(c *Control, _ url.Values) any { return c.service.Routes() }),
+		"GET services":        {read: func(url.Values, []byte) (do, error) { return listServices, nil }},
+		"POST services":       post(nil, func(*Control, nothing) (any, error) { return nil, nil }).then(openService),
+		"POST delete-service": change(nil, func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
+		"POST fail":           change(faultOrder.check, func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
+		"POST clear-faults":   change(nil, func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
+		"POST answer":         change(answerOrder.check, answer),
+		"POST reset":          change(nil, func(c *Control, _ nothing) error { c.service.Reset(); return nil }),
+		"POST advance":        change(timeOrder.check, func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),
+		"POST expire-offer":   change(nil, func(c *Control, o applicationOrder) error { c.service.ExpireOffer(o.ApplicationID); return nil }),
+		"POST expire-tokens":  change(nil, func(c *Control, _ nothing) error { c.service.ExpireTokens(); return nil }),
+		"POST add-account":    post(nil, func(c *Control, a lendingtest.Account) (any, error) { return c.service.AddAccount(a), nil }),
+		"POST add-loan":       post(nil, func(c *Control, l lendingtest.Loan) (any, error) { return c.service.AddLoan(l), nil }),
+		"POST update":         change(updateOrder.check, (*Control).update),
+		"POST decision":       change(checkDecision, func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
+		"POST repay":          change(checkRepayment, func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
+		"POST delivery-mode":  change(checkMode, func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
+		"POST redeliver": change(nil, func(c *Control, o deliveryOrder) error {
+			c.service.Redeliver(lendingtest.Delivery{Number: o.Number})
+			return nil
+		}),
+		"POST play":    change(nil, func(c *Control, o playOrder) error { return c.play(o.Steps) }),
+		"POST restore": change(nil, func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
+		"POST wait": post(nil, func(*Control, nothing) (any, error) { return nil, nil }).then(
+			func(ctx context.Context, c *Control, _ *http.Request) (any, error) { return nil, c.service.Wait(ctx) }),
+	}
+}
+
+// show returns an order that answers with the result of f.
+func show(f func(*Control, url.Values) any, query ...string) order {
+	return order{query: query, read: func(q url.Values, _ []byte) (do, error) {
+		return func(_ context.Context, c *Control, _ *http.Request) (any, error) { return f(c, q), nil }, nil
+	}}
+}
+
+// post returns an order with a body. check rejects a body that could never be carried out.
+func post[T any](check func(T) error, f func(*Control, T) (any, error)) order {
+	return order{read: func(_ url.Values, text []byte) (do, error) {
+		body, err := decode[T](text)
+		if err == nil && check != nil {
+			err = check(body)
+		}
+		return func(_ context.Context, c *Control, _ *http.Request) (any, error) { return f(c, body) }, err
+	}}
+}
+
+// change returns an order without a response body.
+func change[T any](check func(T) error, f func(*Control, T) error) order {
+	return post(check, func(c *Control, body T) (any, error) { return nil, f(c, body) })
+}
+
+// then returns an order that reads its body like o.
+func (o order) then(f do) order {
+	return order{read: func(q url.Values, text []byte) (do, error) {
+		_, err := o.read(q, text)
+		return f, err
+	}}
+}
+
+// decode rejects unknown names: a misspelled name would be a fault that never happens.
+func decode[T any](text []byte) (v T, err error) {
+	var first json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&first); errors.Is(err, io.EOF) {
+		return v, errors.New("the body is empty; send {} if there are no fields")
+	} else if err != nil {
+		return v, fmt.Errorf("the body: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More does not report an extra bracket
+		return v, errors.New("the body has more than one value; send a single JSON object")
+	}
+	err = plain.Unmarshal(first, &v)
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the Go type, which means nothing in other languages
+		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
+	} else if err != nil {
+		return v, fmt.Errorf("the body: %w", err)
+	}
+	return v, nil
+}
+
+// executed panics for a record that does not exist: a misspelled identifier would prove that nothing ran.
+func executed(c *Control, q url.Values) any {
+	if !q.Has("about") {
+		return c.service.Executed(q.Get("route"))
+	}
+	n, counted := c.service.ExecutedFor(q.Get("route"))[q.Get("about")]
+	if !counted {
+		c.mustExist(q.Get("about"))
+	}
+	return n
+}
+
+func requests(c *Control, q url.Values) any {
+	f := lendingtest.RequestFilter{Route: q.Get("route"), Outcome: q.Get("outcome"), About: q.Get("about")}
+	for name, n := range map[string]*int{"before": &f.Before, "limit": &f.Limit} {
+		var err error
+		if *n, err = strconv.Atoi(cmp.Or(q.Get(name), "0")); err != nil || *n < 0 {
+			panic("lendingtest: " + name + " is not a number from 0")
+		}
+	}
+	found := c.service.Find(f)
+	if len(found) == 0 && f.About != "" {
+		c.mustExist(f.About)
+	}
+	return found
+}
+
+func (c *Control) mustExist(name string) {
+	if !c.service.Exists(name) {
+		panic(fmt.Sprintf("lendingtest: no record, e-mail or account %q", name))
+	}
+}
+
+// sendable returns the planned faults without the fields that have no JSON.
+func sendable(faults []lendingtest.PlannedFault) []lendingtest.PlannedFault {
+	all := append([]lendingtest.PlannedFault{}, faults...)
+	for i := range all {
+		f := &all[i].Fault
+		f.Reached, f.Until = nil, nil
+		if f.Body != nil {
+			f.Body = bytes.ToValidUTF8(f.Body, []byte("?"))
+		}
+	}
+	return all
+}
+
+func (o faultOrder) check() error {
+	if o.Fault == nil {
+		return errors.New("fail needs fault")
+	}
+	if o.Route != "*" {
+		if err := rules.Known(o.Route); err != nil {
+			return err
+		}
+	}
+	return o.Fault.Check()
+}
+
+func (o answerOrder) check() error {
+	if o.Answer != nil && o.Answer.Status != 0 && (o.Answer.Status < 200 || o.Answer.Status > 999) {
+		return fmt.Errorf("a status of %d cannot be answered", o.Answer.Status)
+	}
+	return rules.Known(o.Route)
+}
+
+func answer(c *Control, o answerOrder) error {
+	if o.Answer == nil {
+		c.service.Answer(o.Route, nil)
+	} else {
+		c.service.Answer(o.Route, o.Answer.serve)
+	}
+	return nil
+}
+
+func (o timeOrder) check() error {
+	if o.By == 0 {
+		return errors.New("advance needs by")
+	}
+	return nil
+}
+
+func checkDecision(d lendingtest.Decision) error {
+	if d.After < 0 {
+		return errors.New("after is negative")
+	}
+	return nil
+}
+
+func checkRepayment(r lendingtest.Repayment) error {
+	switch {
+	case r.LoanID == "":
+		return errors.New("repay needs loanId")
+	case r.Amount <= 0:
+		return errors.New("amount must be above zero")
+	case r.Every < 0 || r.Interest < 0:
+		return errors.New("every and interest cannot be negative")
+	}
+	return nil
+}
+
+func checkMode(m lendingtest.DeliveryMode) error {
+	if m.Copies < 0 || m.Delay < 0 {
+		return errors.New("copies and delay cannot be negative")
+	}
+	return nil
+}

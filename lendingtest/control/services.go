@@ -1,0 +1,124 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Services opens further services for testers that share a process: each has a state, a clock, faults, counters and
+// webhooks of its own. It serves them below /services/.
+type Services struct {
+	// Open returns the handler of a new service, which has its control below /_control/. path is the place of the service,
+	// which the handler does not see. stop ends the service.
+	Open func(path string) (handler http.Handler, stop func())
+	// Limit is the number of services at a time, 100 by default. A service without records takes about 1 MB.
+	Limit int
+
+	mu   sync.Mutex
+	open map[string]opened
+}
+
+type opened struct {
+	handler http.Handler
+	stop    func()
+}
+
+// Service is a service of [Services].
+type Service struct {
+	ID      string `json:"id"`
+	URL     string `json:"url"`     // base URL of the API and address of the page
+	Control string `json:"control"` // URL of its control
+}
+
+// ServeHTTP takes a request to its service.
+func (s *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, _, inside := strings.Cut(strings.TrimPrefix(r.URL.Path, "/services/"), "/")
+	s.mu.Lock()
+	found, ok := s.open[id]
+	s.mu.Unlock()
+	if !ok {
+		http.Error(w, "There is no such service: it was deleted, or opened by a sandbox that has ended.", http.StatusNotFound)
+		return
+	}
+	if !inside {
+		http.Redirect(w, r, r.URL.Path+"/", http.StatusPermanentRedirect)
+		return
+	}
+	http.StripPrefix("/services/"+id, found.handler).ServeHTTP(w, r)
+}
+
+// Close ends all services.
+func (s *Services) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.open {
+		o.stop()
+	}
+	s.open = nil
+}
+
+func describe(r *http.Request, id string) Service {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	url := scheme + "://" + r.Host + "/services/" + id
+	return Service{id, url, url + "/_control"}
+}
+
+func openService(_ context.Context, c *Control, r *http.Request) (any, error) {
+	s := c.options.Services
+	if s == nil || r == nil {
+		return nil, errNoServices
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if limit := cmp.Or(s.Limit, 100); len(s.open) >= limit {
+		return nil, &refusal{http.StatusTooManyRequests, fmt.Sprintf("%d services are open; send delete-service for one of them", limit)}
+	}
+	if s.open == nil {
+		s.open = map[string]opened{}
+	}
+	id := strings.ToLower(rand.Text()[:12]) // an old address never reaches another tester's service
+	handler, stop := s.Open("/services/" + id)
+	s.open[id] = opened{handler, stop}
+	return describe(r, id), nil
+}
+
+func listServices(_ context.Context, c *Control, r *http.Request) (any, error) {
+	s := c.options.Services
+	if s == nil {
+		return nil, errNoServices
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []Service{}
+	for _, id := range slices.Sorted(maps.Keys(s.open)) {
+		all = append(all, describe(r, id))
+	}
+	return all, nil
+}
+
+var errNoServices = &refusal{http.StatusBadRequest, "this control opens no services; ask the control of the sandbox itself"}
+
+func (s *Services) close(id string) error {
+	if s == nil {
+		return errNoServices
+	}
+	s.mu.Lock()
+	o, ok := s.open[id]
+	delete(s.open, id)
+	s.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("no service %q", id)
+	}
+	o.stop()
+	return nil
+}

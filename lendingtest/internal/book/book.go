@@ -1,0 +1,214 @@
+// Package book has the state of the service for tests: its records, accounts, tokens and codes. Book is the only door: a
+// function that Do calls has the state for itself.
+package book
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
+	"github.com/lendingapi/lending-go/lendingtest/internal/recent"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// Config has the settings of a state.
+type Config struct {
+	Clock         *clock.Clock
+	Seed          uint32
+	Accounts      []record.Account
+	TokenLifetime time.Duration
+	OfferLifetime time.Duration
+	ReadLag       time.Duration
+	Post          func(Event)       // a webhook for a subscriber
+	Told          func(record.Sent) // after Do, for each sent message
+}
+
+// Event is a webhook for a subscriber.
+type Event struct {
+	Subscription *record.Subscription
+	OldSecret    string // before the last change
+	Name, ID     string
+	Data         map[string]any
+}
+
+// Book is the state of a service.
+type Book struct {
+	mu    sync.Mutex
+	state State
+}
+
+// State is the state while a function of [Book.Do] has it.
+type State struct {
+	Config
+	*Tables
+	Decision  record.Decision
+	Accounts  map[string]*record.Account
+	TwoFactor map[string]*record.OneTimeCode
+	Pending   map[string]*record.Pending // withdrawals that wait for their code, by loan
+	Payloads  recent.Log[[]byte]
+	Sent      recent.Log[record.Sent]
+
+	tokens     map[string]*record.Token
+	sweepAt    int // number of tokens for the next sweep
+	oldSecrets map[string]string
+	sequences  map[int]int
+	codes      int
+	news       []record.Sent
+	lag        lag
+	book       *Book
+}
+
+// New returns a state without records.
+func New(cfg Config) *Book {
+	b := &Book{}
+	b.state = State{
+		Config: cfg, Tables: newTables(), Accounts: map[string]*record.Account{}, TwoFactor: map[string]*record.OneTimeCode{},
+		Pending: map[string]*record.Pending{}, tokens: map[string]*record.Token{}, oldSecrets: map[string]string{}, sequences: map[int]int{},
+		lag: lag{by: cfg.ReadLag, shown: newTables()}, book: b,
+	}
+	for _, a := range cfg.Accounts {
+		b.state.Accounts[a.Username] = &a
+	}
+	return b
+}
+
+// Do calls f with the state, which nobody else uses meanwhile, and reports the messages that f has
+// sent.
+func (b *Book) Do(f func(*State)) {
+	var news []record.Sent
+	func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		f(&b.state)
+		news, b.state.news = b.state.news, nil
+	}()
+	for _, m := range news {
+		b.state.Told(m)
+	}
+}
+
+// Now returns the service's time.
+func (s *State) Now() time.Time { return s.Clock.Now() }
+
+// Stamp returns the service's time for a record.
+func (s *State) Stamp() record.Timestamp { return record.Timestamp{Time: s.Now()} }
+
+// later calls f with the state once the clock reaches t.
+func (s *State) later(t time.Time, f func(s *State, at time.Time)) {
+	s.Clock.At(t, func(at time.Time) { s.book.Do(func(s *State) { f(s, at) }) })
+}
+
+// Shown returns the tables that a read sees. They lag behind the state as long as the settings say.
+func (s *State) Shown() *Tables {
+	if s.lag.by == 0 {
+		return s.Tables
+	}
+	s.lag.catchUp(s.Now())
+	return s.lag.shown
+}
+
+// Written delays the new state of rows for reads.
+func (s *State) Written(ids []string) {
+	for _, id := range ids {
+		s.lag.written(s.Tables, id, s.Now())
+	}
+}
+
+// The kinds of identifiers: the second group of an identifier, so that a reader of a log sees when
+// identifiers are mixed up.
+const (
+	Customer = iota + 1
+	Application
+	Offer
+	Loan
+	Applicant
+	Contract
+	Requirement
+	Document
+	Transaction
+	Withdrawal
+	Message
+	Subscription
+	Account
+	Sent
+	Correlation
+)
+
+// NewID returns the next identifier of a kind, a valid UUID. Runs with the same calls get the same
+// identifiers.
+func (s *State) NewID(kind int) string {
+	s.sequences[kind]++
+	return FormatID(s.Seed, kind, s.sequences[kind])
+}
+
+// FormatID returns the identifier with this number.
+func FormatID(seed uint32, kind, n int) string {
+	return fmt.Sprintf("%08x-%04x-4000-8000-%012x", seed, kind, n)
+}
+
+// Trace returns the next identifier of a problem and its trace in the form of W3C.
+func (s *State) Trace() (correlation, trace string) {
+	correlation = s.NewID(Correlation)
+	n := s.sequences[Correlation]
+	return correlation, fmt.Sprintf("00-%032x-%016x-00", uint64(s.Seed)<<32+uint64(n), n)
+}
+
+// digest derives values that look random but are repeatable: tokens, codes and secrets.
+func (s *State) digest(purpose string) [sha256.Size]byte {
+	s.codes++
+	return sha256.Sum256(fmt.Appendf(nil, "%s %d %d", purpose, s.Seed, s.codes))
+}
+
+// NewSecret returns a secret for a subscription.
+func (s *State) NewSecret() string {
+	secret := s.digest("secret")
+	return "whs_" + hex.EncodeToString(secret[:16])
+}
+
+// NewCode returns six digits that expire after five minutes or five tries.
+func (s *State) NewCode(purpose string) record.OneTimeCode {
+	d := s.digest(purpose)
+	n := binary.BigEndian.Uint32(d[:]) % 1_000_000
+	return record.OneTimeCode{Value: fmt.Sprintf("%06d", n), Expires: s.Now().Add(5 * time.Minute), Tries: 5}
+}
+
+// Accepts counts a try. After the last try even the right code is rejected.
+func (s *State) Accepts(c *record.OneTimeCode, code string) bool {
+	if c == nil || c.Tries == 0 || !s.Now().Before(c.Expires) {
+		return false
+	}
+	c.Tries--
+	return code == c.Value
+}
+
+// Send records a sent message.
+func (s *State) Send(m record.Sent) record.Sent {
+	m.ID, m.Time = s.NewID(Sent), s.Now()
+	s.Sent.Add(m, 0)
+	s.news = append(s.news, m)
+	return m
+}
+
+// Issue makes a token.
+func (s *State) Issue(username string) *record.Token {
+	if len(s.tokens) >= max(s.sweepAt, recent.Rows) { // keeps the tokens that are valid
+		maps.DeleteFunc(s.tokens, func(_ string, t *record.Token) bool { return !s.Now().Before(t.Expires) })
+		s.sweepAt = 2 * len(s.tokens)
+	}
+	d := s.digest("token")
+	t := &record.Token{Token: base64.RawURLEncoding.EncodeToString(d[:]), Username: username, Expires: s.Now().Add(s.TokenLifetime)}
+	s.tokens[t.Token] = t
+	return t
+}
+
+// Token returns the meaning of a token, or nil.
+func (s *State) Token(token string) *record.Token { return s.tokens[token] }
+
+// Tokens returns all tokens.
+func (s *State) Tokens() map[string]*record.Token { return s.tokens }

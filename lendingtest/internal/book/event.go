@@ -1,0 +1,71 @@
+package book
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// Catalogue returns the interface's event names.
+func Catalogue() []string {
+	return []string{
+		"WB_Partner_Request", "WB_Application_Created", "WB_Customer_Created", "WB_Customer_And_Application_Created",
+		"WB_Application_Current_Process", "WB_Application_Status_Changed", "WB_Loan_Created", "WB_Bank_Transactions_Refresh",
+		"WB_Communication_Sent", "WB_Loan_Withdrawal_Completed", "WB_Send_Secondary_Applicant_Notice", "WB_Under_Review",
+		"WB_Send_Sms", "WB_Send_Otp", "WB_Send_Loan_Otp", "WB_Application_Cancelled", "WB_Send_Two_Factor_Code",
+		"WB_Send_Application_Ready", "WB_Application_Ready", "WB_Loan_Enabled_Or_Disabled", "WB_Loan_Closed", "WB_Loan_Opened",
+	}
+}
+
+// Wants reports whether a subscription has an event.
+func Wants(sub *record.Subscription, event string) bool {
+	return len(sub.Webhooks) == 0 || slices.Contains(sub.Webhooks, event)
+}
+
+// PostTo posts an event to a subscriber.
+func (s *State) PostTo(sub *record.Subscription, event, id string, data map[string]any) {
+	s.Post(Event{sub, s.oldSecrets[sub.ID], event, id, data})
+}
+
+// Emit posts an event to all its subscribers. The id of the envelope is the id of the record, so
+// several events have the same id; the interface warns of such publishers.
+func (s *State) Emit(t Target, event, id string, data map[string]any) {
+	for sub := range Rows(s.Tables.SubscriptionsOf(t)) {
+		if sub.IsActive && Wants(sub, event) {
+			s.PostTo(sub, event, id, data)
+		}
+	}
+}
+
+// EmitCustomer posts an event about a customer.
+func (s *State) EmitCustomer(event string, row *record.Customer) {
+	s.Emit(Target{row.PartnerID, row.ID}, event, row.ID, map[string]any{"customerId": row.ID})
+}
+
+// EmitApplication posts an event about an application.
+func (s *State) EmitApplication(event string, app *record.Application) {
+	s.Emit(Target{app.PartnerID, app.CustomerID}, event, app.ID, map[string]any{
+		"applicationId": app.ID, "customerId": app.CustomerID, "status": app.Status,
+		"extraInformation": maps.Clone(app.ExtraInformation),
+	})
+}
+
+// EmitLoan posts an event about a loan.
+func (s *State) EmitLoan(event string, loan *record.Loan, more map[string]any) {
+	data := map[string]any{"loanId": loan.ID, "applicationId": loan.ApplicationID, "customerId": loan.CustomerID}
+	maps.Copy(data, more)
+	t := Target{CustomerID: loan.CustomerID}
+	if app := s.Tables.Applications.Get(loan.ApplicationID); app != nil {
+		t.PartnerID = app.PartnerID
+	}
+	s.Emit(t, event, loan.ID, data)
+}
+
+// SetStatus changes the status of an application and posts the event.
+func (s *State) SetStatus(app *record.Application, status string) {
+	if app.Status != status {
+		app.Status = status
+		s.EmitApplication("WB_Application_Status_Changed", app)
+	}
+}

@@ -1,0 +1,156 @@
+// Package plain encodes values for programs in any language: durations like "1m30s", bytes as text, errors as their text.
+// It also leaves out the fields that a response does not have.
+package plain
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// JSON encodes values that cannot fail.
+func JSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("lendingtest: " + err.Error())
+	}
+	return b
+}
+
+// Decode returns a JSON value with exact numbers.
+func Decode(body []byte) (v any) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	_ = d.Decode(&v)
+	return v
+}
+
+// span is a duration whose JSON is the text of time.Duration.
+type span time.Duration
+
+func (d span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *span) UnmarshalText(b []byte) error {
+	parsed, err := time.ParseDuration(string(b))
+	*d = span(parsed)
+	return err
+}
+
+var (
+	durations = reflect.TypeFor[time.Duration]()
+	byteTexts = reflect.TypeFor[[]byte]()
+	failures  = reflect.TypeFor[error]()
+	shadows   sync.Map // shadowKey to shadow
+)
+
+type shadowKey struct {
+	t    reflect.Type
+	wire bool
+}
+
+// shadow is a struct type without methods, and the number of the original field of each of its fields.
+type shadow struct {
+	t    reflect.Type
+	from []int
+}
+
+// shadowOf returns the type in which t is encoded. With wire the fields tagged wire:"-" are missing. The fields tagged
+// json:"-" are missing in any case.
+func shadowOf(t reflect.Type, wire bool) shadow {
+	if known, ok := shadows.Load(shadowKey{t, wire}); ok {
+		return known.(shadow)
+	}
+	var s shadow
+	var fields []reflect.StructField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() || f.Tag.Get("json") == "-" || wire && f.Tag.Get("wire") == "-" {
+			continue
+		}
+		switch f.Type {
+		case durations:
+			f.Type = reflect.TypeFor[span]()
+		case failures:
+			f.Type = reflect.TypeFor[string]()
+		case byteTexts: // an optional text may be empty and present
+			if f.Type = reflect.TypeFor[string](); strings.HasSuffix(f.Tag.Get("json"), ",omitempty") {
+				f.Type = reflect.TypeFor[*string]()
+			}
+		}
+		fields, s.from = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag}), append(s.from, i)
+	}
+	s.t = reflect.StructOf(fields)
+	shadows.Store(shadowKey{t, wire}, s)
+	return s
+}
+
+// of returns the shadow of a struct.
+func of(v reflect.Value, wire bool) reflect.Value {
+	s := shadowOf(v.Type(), wire)
+	to := reflect.New(s.t).Elem()
+	for i, from := range s.from {
+		value, field := v.Field(from), to.Field(i)
+		switch {
+		case value.Type() == failures:
+			if err, ok := value.Interface().(error); ok {
+				field.SetString(err.Error())
+			}
+		case field.Kind() == reflect.Pointer && value.Type() == byteTexts:
+			if !value.IsNil() {
+				text := string(value.Bytes())
+				field.Set(reflect.ValueOf(&text))
+			}
+		default:
+			field.Set(value.Convert(field.Type()))
+		}
+	}
+	return to
+}
+
+// Body encodes any value. A struct without a MarshalJSON of its own is encoded by Marshal.
+func Body(v any) ([]byte, error) {
+	if _, own := v.(json.Marshaler); !own && reflect.ValueOf(v).Kind() == reflect.Struct {
+		return Marshal(v)
+	}
+	return json.Marshal(v)
+}
+
+// Marshal encodes a struct.
+func Marshal(v any) ([]byte, error) {
+	return json.Marshal(of(reflect.Indirect(reflect.ValueOf(v)), false).Interface())
+}
+
+// Wire returns a record without the fields that a response does not have.
+func Wire[T any](row *T) any { return of(reflect.ValueOf(row).Elem(), true).Interface() }
+
+// Unmarshal decodes a struct and rejects unknown names.
+func Unmarshal(b []byte, v any) error {
+	original := reflect.ValueOf(v).Elem()
+	s := shadowOf(original.Type(), false)
+	read := reflect.New(s.t)
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(read.Interface()); err != nil {
+		return err
+	}
+	for i, at := range s.from {
+		value, field := read.Elem().Field(i), original.Field(at)
+		switch {
+		case field.Type() == failures:
+			if text := value.String(); text != "" {
+				field.Set(reflect.ValueOf(errors.New(text)))
+			}
+		case value.Kind() == reflect.Pointer && field.Type() == byteTexts:
+			if !value.IsNil() {
+				field.SetBytes([]byte(value.Elem().String()))
+			}
+		default:
+			field.Set(value.Convert(field.Type()))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+// Package post delivers webhooks: signed, a queue for each receiver, in a mode that tests choose.
+package post
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/internal/recent"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// maxReceivers limits the receivers to which the office posts at the same time.
+const maxReceivers = 32
+
+var errTooManyWait = errors.New("lendingtest: the delivery was dropped: 10,000 deliveries wait for slow receivers")
+
+// Office has a queue and a goroutine for each receiver, so a receiver that never answers delays no
+// other receiver. A goroutine ends when its queue is empty.
+type Office struct {
+	Client *http.Client          // nil means a client that keeps no connection
+	Told   func(record.Delivery) // after each delivery
+
+	mu        sync.Mutex
+	mode      record.DeliveryMode
+	queues    map[string][]letter // by receiver
+	waiting   int                 // in all queues
+	delivered recent.Log[letter]
+	closed    bool
+	run       int                           // number of Resets
+	numbered  int                           // number of deliveries
+	posting   map[string]context.CancelFunc // cancels the delivery in progress, by receiver
+	idle      chan struct{}                 // closed when the last goroutine ends, nil if there is none
+}
+
+// letter is a delivery with its secrets.
+type letter struct {
+	record.Delivery
+	secret, old string
+	run         int // number of Resets before
+}
+
+// Put makes a delivery for a subscriber and posts it.
+func (o *Office) Put(now time.Time, sub *record.Subscription, oldSecret, event, id string, data map[string]any) {
+	body := plain.JSON(struct {
+		ID              string         `json:"id"`
+		WebhookEvent    string         `json:"webhookEvent"`
+		Data            map[string]any `json:"data"`
+		CreationTimeUTC string         `json:"creationTimeUtc"`
+	}{id, event, data, now.Format(record.StampForm + "Z")})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mode.Off {
+		return
+	}
+	for range o.mode.Copies + 1 {
+		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, oldSecret, 0})
+	}
+}
+
+// Again posts the delivery with this number again, like a retry of the real service: the same
+// event with a new creation time, and therefore another body and signature.
+func (o *Office) Again(number int, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rows := o.delivered.Rows()
+	i := slices.IndexFunc(rows, func(d letter) bool { return d.Number == number })
+	if i < 0 {
+		return false
+	}
+	d := rows[i]
+	at := bytes.LastIndex(d.Body, []byte(`"creationTimeUtc":`)) // the last member
+	body := append(bytes.Clone(d.Body[:at]), now.Format(`"creationTimeUtc":"`+record.StampForm+`Z"}`)...)
+	d.Delivery = record.Delivery{Time: now, Event: d.Event, URI: d.URI, Body: body}
+	o.wait(d)
+	return true
+}
+
+// wait adds a delivery to the queue. If the queues are full, the delivery fails, and the log of
+// deliveries says so. It needs o.mu, as do the functions below without Lock.
+func (o *Office) wait(d letter) {
+	if o.closed {
+		return
+	}
+	if o.waiting >= recent.Rows {
+		d.Err = errTooManyWait
+		o.keep(&d)
+		return
+	}
+	if o.queues == nil {
+		o.queues = map[string][]letter{}
+	}
+	d.run = o.run
+	o.queues[d.URI] = append(o.queues[d.URI], d)
+	o.waiting++
+	o.start()
+}
+
+// keep records a finished delivery with the next number.
+func (o *Office) keep(d *letter) {
+	o.numbered++
+	d.Number = o.numbered
+	o.delivered.Add(*d, len(d.Body)+len(d.URI))
+}
+
+// start starts to post to each receiver with waiting deliveries.
+func (o *Office) start() {
+	for receiver := range o.queues {
+		if o.mode.Hold || o.posting[receiver] != nil || len(o.posting) >= maxReceivers {
+			continue
+		}
+		if o.idle == nil {
+			o.idle, o.posting = make(chan struct{}), map[string]context.CancelFunc{}
+		}
+		o.posting[receiver] = func() {}
+		go o.deliver(receiver)
+	}
+}
+
+// deliver posts to a receiver until its queue is empty.
+func (o *Office) deliver(receiver string) {
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		d, delay, ok := o.next(receiver, cancel)
+		if !ok {
+			cancel()
+			return
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+			d.Status, d.Err = o.post(ctx, &d.Delivery)
+		case <-ctx.Done():
+			timer.Stop()
+			d.Err = context.Canceled
+		}
+		cancel()
+		o.mu.Lock()
+		if d.run == o.run {
+			o.keep(&d)
+		}
+		o.mu.Unlock()
+		o.Told(d.Delivery)
+	}
+}
+
+// next takes and signs a delivery, or ends the goroutine of this receiver.
+func (o *Office) next(receiver string, cancel context.CancelFunc) (d letter, delay time.Duration, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	queue := o.queues[receiver]
+	if len(queue) == 0 || o.mode.Hold || o.closed {
+		delete(o.posting, receiver)
+		o.start() // for receivers that wait because of maxReceivers
+		if len(o.posting) == 0 {
+			close(o.idle)
+			o.idle = nil
+		}
+		return d, 0, false
+	}
+	i := 0
+	if o.mode.Reverse {
+		i = len(queue) - 1
+	}
+	d = queue[i]
+	if i == 0 {
+		queue = queue[1:] // in constant time
+	} else {
+		queue = queue[:i]
+	}
+	if o.queues[receiver] = queue; len(queue) == 0 {
+		delete(o.queues, receiver)
+	}
+	o.waiting--
+	o.posting[receiver] = cancel
+	secret := d.secret
+	switch {
+	case o.mode.BadSignature:
+		secret = "not the secret"
+	case o.mode.OldSecret && d.old != "":
+		secret = d.old
+	}
+	if !o.mode.NoSignature {
+		d.Signature = sign(secret, d.Body)
+	}
+	return d, o.mode.Delay, true
+}
+
+func (o *Office) post(ctx context.Context, d *record.Delivery) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // the timeout of the real service
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URI, bytes.NewReader(d.Body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	if d.Signature != "" {
+		req.Header.Set("abp-webhook-signature", d.Signature)
+	}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}} // leaves no goroutine
+	if o.Client != nil {
+		client = *o.Client
+	}
+	// A redirect would lead to an address that nobody has allowed, and net/http makes a GET without
+	// a body of the delivery.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	return resp.StatusCode, nil
+}
+
+// sign returns the signature in the form of BitConverter.ToString: upper-case bytes with hyphens.
+func sign(secret string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	var pairs []string
+	for _, b := range mac.Sum(nil) {
+		pairs = append(pairs, strings.ToUpper(hex.EncodeToString([]byte{b})))
+	}
+	return "sha256=" + strings.Join(pairs, "-")
+}
+
+// SetMode sets the mode of deliveries from now on.
+func (o *Office) SetMode(m record.DeliveryMode) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mode = m
+	o.start()
+}
+
+// Last returns the last n posted deliveries and the number of those that are kept.
+func (o *Office) Last(n int) ([]record.Delivery, int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := []record.Delivery{}
+	for _, d := range o.delivered.Last(n) {
+		all = append(all, d.Delivery)
+	}
+	return all, len(o.delivered.Rows())
+}
+
+// Busy returns a channel that is closed when no delivery is in progress, or nil if none is.
+func (o *Office) Busy() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.idle
+}
+
+// Reset cancels deliveries in progress and forgets all deliveries.
+func (o *Office) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mode, o.delivered, o.numbered = record.DeliveryMode{}, recent.Log[letter]{}, 0
+	o.run++
+	o.empty()
+}
+
+// Close cancels deliveries in progress and those to come.
+func (o *Office) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.empty()
+}
+
+func (o *Office) empty() {
+	o.queues, o.waiting = nil, 0
+	for _, cancel := range o.posting {
+		cancel()
+	}
+}

@@ -1,0 +1,224 @@
+// Package reshape changes the fields of responses to those that real responses have shown.
+package reshape
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// Routes has the learned shapes by route.
+type Routes map[string]*shape
+
+// Read reads the JSON of a shapes.Seen.
+func Read(learnt []byte) (seen Routes, err error) {
+	d := json.NewDecoder(bytes.NewReader(learnt))
+	d.DisallowUnknownFields()
+	err = d.Decode(&seen)
+	return seen, err
+}
+
+// shape is a shapes.Shape: how often each kind occurred, and the shapes of the fields and
+// elements.
+type shape struct {
+	Kinds  map[string]int    `json:"kinds"`
+	Fields map[string]*shape `json:"fields"`
+	Values *shape            `json:"values"`
+	Items  *shape            `json:"items"`
+}
+
+// publishedFields has the published fields by a part of the route.
+var publishedFields = map[string][]string{
+	"create-customer": {"id"}, "-loan": {"id", "applicationId"}, "-paged": {"data", "totalCount"}, "get-withdrawals": {"data", "totalCount"},
+	"get-subscription": {"id", "webhookUri", "isActive", "webhooks", "secret"},
+}
+
+// Apply changes the body of a response to the learned fields of its route.
+func (all Routes) Apply(route, path string, body []byte) []byte {
+	seen := all[route]
+	if seen == nil || len(body) == 0 || strings.Contains(route, "/Authenication/") {
+		return body
+	}
+	m := &maker{route: strings.ToLower(route)}
+	for part, names := range publishedFields {
+		if strings.Contains(route, part) {
+			m.published = append(m.published, names...)
+		}
+	}
+	return plain.JSON(m.fit(plain.Decode(body), seen, path))
+}
+
+// maker makes values of the learned kinds. Different values of at lead to different values.
+type maker struct {
+	route     string
+	published []string
+}
+
+// fit returns the service's own value v, converted to a learned kind.
+func (m *maker) fit(v any, s *shape, at string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Kinds["object"] > 0 {
+			return m.object(v, s, at)
+		}
+	case []any:
+		if s.Kinds["list"] > 0 && s.Items != nil {
+			for i := range v {
+				v[i] = m.fit(v[i], s.Items, fmt.Sprint(at, i))
+			}
+		}
+		if s.Kinds["list"] > 0 {
+			return v
+		}
+	default:
+		if kept, ok := kindred(v, s.Kinds); ok {
+			return kept
+		}
+	}
+	return m.value(s, at)
+}
+
+// object returns an object with the learned fields instead of the service's own fields.
+func (m *maker) object(own map[string]any, s *shape, at string) any {
+	if len(s.Fields) == 0 { // the names are data, or there are none
+		return own
+	}
+	if id, ok := own["id"].(string); ok {
+		at = id
+	}
+	fields := map[string]any{}
+	for _, name := range m.published {
+		if value, ok := own[name]; ok {
+			fields[name] = value
+		}
+	}
+	for name, field := range s.Fields {
+		if field == nil {
+			continue
+		}
+		path, times := at+"."+name, 0
+		for _, n := range field.Kinds {
+			times += n
+		}
+		value, has := m.find(own, name)
+		switch {
+		case has:
+			fields[name] = m.fit(value, field, path)
+		case hash(path, "there")%uint64(max(s.Kinds["object"], 1)) < uint64(times):
+			fields[name] = m.value(field, path)
+		}
+	}
+	return fields
+}
+
+// find returns the value of a field; the case of the name is ignored. A record's own identifier
+// is also found under the name of the route: "loanId" in a loan.
+func (m *maker) find(own map[string]any, name string) (any, bool) {
+	for _, candidate := range slices.Sorted(maps.Keys(own)) {
+		if strings.EqualFold(candidate, name) {
+			return own[candidate], true
+		}
+	}
+	if kind, ok := strings.CutSuffix(strings.ToLower(name), "id"); ok && kind != "" && strings.Contains(m.route, kind) {
+		id, ok := own["id"]
+		return id, ok
+	}
+	return nil, false
+}
+
+// value returns an invented value. Each kind is as frequent as in the real responses.
+func (m *maker) value(s *shape, at string) any {
+	var seen []string
+	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
+		seen = append(seen, slices.Repeat([]string{kind}, min(max(s.Kinds[kind], 0), 1000))...)
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	return m.made(seen[hash(at, "kind")%uint64(len(seen))], s, at)
+}
+
+func (m *maker) made(kind string, s *shape, at string) any {
+	h := hash(at, "value")
+	day := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).AddDate(0, 0, int(h%365))
+	switch kind {
+	case "object":
+		return m.object(map[string]any{}, s, at)
+	case "list":
+		if s.Items == nil {
+			return []any{}
+		}
+		return []any{m.value(s.Items, at+"[]")}
+	case "boolean":
+		return h%2 == 0
+	case "integer":
+		return h % 1000
+	case "number":
+		return json.Number(record.Cents(100_00 + h%10_000_00).String())
+	case "decimal string":
+		return record.Cents(100_00 + h%10_000_00).String()
+	case "UUID":
+		return fmt.Sprintf("%08x-5eed-4000-8000-%012x", uint32(h>>32), h&(1<<48-1))
+	case "date":
+		return day.Format(time.DateOnly)
+	case "time":
+		return day.Format(time.RFC3339)
+	case "time without a zone":
+		return day.Format(record.StampForm)
+	case "string":
+		return fmt.Sprintf("%s %d", at[strings.LastIndexByte(at, '.')+1:], h%1000)
+	}
+	return nil // null, or too deep to be learned
+}
+
+func hash(texts ...string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(strings.Join(texts, "\x00")))
+	return h.Sum64()
+}
+
+var (
+	decimalForm = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
+	zonelessAt  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+$`)
+)
+
+// kindred returns an own value that already has a learned kind or is easily converted.
+func kindred(v any, kinds map[string]int) (fitting any, ok bool) {
+	switch v := v.(type) {
+	case bool:
+		return v, kinds["boolean"] > 0
+	case json.Number:
+		f, _ := v.Float64()
+		switch {
+		case kinds["number"] > 0 || kinds["integer"] > 0 && !strings.ContainsAny(v.String(), ".eE"):
+			return v, true
+		case kinds["integer"] > 0:
+			return int64(f), true
+		}
+		return strconv.FormatFloat(f, 'f', 2, 64), kinds["decimal string"] > 0
+	case string:
+		switch _, uuid := record.ParseID(v); {
+		case kinds["string"] > 0, uuid && kinds["UUID"] > 0:
+			return v, true
+		case decimalForm.MatchString(v) && kinds["decimal string"] > 0:
+			return v, true
+		case decimalForm.MatchString(v):
+			return json.Number(v), kinds["number"] > 0
+		case zonelessAt.MatchString(v) && kinds["time without a zone"] == 0:
+			return v + "Z", kinds["time"] > 0
+		case zonelessAt.MatchString(v):
+			return v, true
+		}
+	}
+	return nil, false
+}

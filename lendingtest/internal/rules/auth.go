@@ -1,0 +1,80 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// user is the service's FullApplicationUser.
+type user struct {
+	ID                string           `json:"id"`
+	Username          string           `json:"username"`
+	RequiresTwoFactor bool             `json:"requiresTwoFactor"`
+	Token             string           `json:"token"`
+	ExpiresUTC        record.Timestamp `json:"expiresUTC"`
+}
+
+// login answers with a token, or sends a code and says so.
+func (c *Call) login() (any, error) {
+	var req struct {
+		Username, Password string
+		TrustedDeviceToken string
+	}
+	if err := c.decodeRequired(&req); err != nil {
+		return nil, err
+	}
+	if err := requireTexts("username", req.Username, "password", req.Password); err != nil {
+		return nil, err
+	}
+	a := c.Accounts[req.Username]
+	c.concern(req.Username)
+	if a == nil || a.Password != req.Password {
+		return nil, refuse("InvalidCredentials", "The user name or password is wrong.")
+	}
+	trusted := req.TrustedDeviceToken != "" && req.TrustedDeviceToken == a.TrustedDeviceToken
+	if a.TwoFactor && !trusted {
+		code := c.NewCode("two-factor")
+		c.TwoFactor[a.Username] = &code
+		c.Send(record.Sent{Kind: "two-factor", To: a.Username, Code: code.Value})
+		c.Emit(book.Target{PartnerID: a.PartnerID}, "WB_Send_Two_Factor_Code", userID(a), map[string]any{"username": a.Username})
+		return user{ID: userID(a), Username: a.Username, RequiresTwoFactor: true}, nil
+	}
+	return c.signedIn(a), nil
+}
+
+// validateTwoFactor completes a sign-in. A code works once only.
+func (c *Call) validateTwoFactor() (any, error) {
+	var req struct{ Username, Code string }
+	if err := c.decodeRequired(&req); err != nil {
+		return nil, err
+	}
+	if err := requireTexts("username", req.Username, "code", req.Code); err != nil {
+		return nil, err
+	}
+	if !c.Accepts(c.TwoFactor[req.Username], req.Code) {
+		return nil, refuse("InvalidTwoFactorCode", "The code is wrong, expired, used, or was tried too often.")
+	}
+	c.concern(req.Username)
+	delete(c.TwoFactor, req.Username)
+	return c.signedIn(c.Accounts[req.Username]), nil
+}
+
+// refreshToken answers with a JSON string. The old token stays valid until it expires.
+func (c *Call) refreshToken() (any, error) {
+	c.concern(c.account.Username)
+	return c.Issue(c.account.Username).Token, nil
+}
+
+func (c *Call) signedIn(a *record.Account) user {
+	t := c.Issue(a.Username)
+	return user{ID: userID(a), Username: a.Username, Token: t.Token, ExpiresUTC: record.Timestamp{Time: t.Expires}}
+}
+
+// userID returns the user id of sign-in responses. The id is not a token.
+func userID(a *record.Account) string {
+	d := sha256.Sum256([]byte(a.Username))
+	return book.FormatID(1, book.Account, int(binary.BigEndian.Uint32(d[:])))
+}

@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// bankingData is this model's BankingDataRequest.
+type bankingData struct {
+	Accounts []struct {
+		AccountName   string `json:"accountName"`
+		AccountNumber string `json:"accountNumber"`
+		RoutingNumber string `json:"routingNumber"`
+		AccountType   string `json:"accountType"`
+		Balance       any    `json:"balance"`
+		Transactions  []struct {
+			Date        string `json:"date"`
+			Description string `json:"description"`
+			Amount      any    `json:"amount"`
+		} `json:"transactions"`
+	} `json:"accounts"`
+}
+
+// accounts checks the record: at least one account, and amounts as strings.
+func (b *bankingData) accounts(f *failures) []record.BankAccount {
+	if len(b.Accounts) == 0 {
+		f.add("accounts", "Required", "At least one bank account is required.")
+	}
+	var all []record.BankAccount
+	for i, a := range b.Accounts {
+		at := fmt.Sprintf("accounts[%d].", i)
+		if a.AccountNumber == "" {
+			f.add(at+"accountNumber", "Required", "The accountNumber field is required.")
+		}
+		row := record.BankAccount{
+			AccountName: a.AccountName, AccountNumber: a.AccountNumber, RoutingNumber: a.RoutingNumber,
+			AccountType: a.AccountType, Balance: amountText(at+"balance", a.Balance, f), Transactions: []record.BankTransaction{},
+		}
+		for j, t := range a.Transactions {
+			row.Transactions = append(row.Transactions, record.BankTransaction{
+				Date: t.Date, Description: t.Description,
+				Amount: amountText(fmt.Sprintf("%stransactions[%d].amount", at, j), t.Amount, f),
+			})
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// amountText reads an amount, which must be a number in a string.
+func amountText(field string, v any, f *failures) string {
+	s, ok := v.(string)
+	if !ok {
+		f.add(field, "InvalidType", "The amount is not a string.")
+	} else if _, ok := record.ParseCents(s); !ok {
+		f.add(field, "InvalidAmount", "The amount is not a number of at most two decimals.")
+	}
+	return s
+}
+
+// addBankingData adds accounts, or updates the accounts with a known number. The interface makes
+// the body optional: without a body nothing changes and the response is false.
+func (c *Call) addBankingData(app *record.Application) (any, error) {
+	var req bankingData
+	present, err := c.decode(&req)
+	if err != nil || !present {
+		return false, err
+	}
+	accounts := req.accounts(&c.failed)
+	if len(c.failed) > 0 {
+		return nil, c.failed.err()
+	}
+	for _, a := range accounts {
+		upsertAccount(app, a)
+	}
+	app.BankName = c.query.Get("bankName")
+	if app.Status == record.StatusCreated {
+		c.SetStatus(app, record.StatusBankingData)
+	}
+	c.EmitApplication("WB_Bank_Transactions_Refresh", app)
+	return true, nil
+}
+
+func upsertAccount(app *record.Application, a record.BankAccount) {
+	i := slices.IndexFunc(app.Accounts, func(b record.BankAccount) bool { return b.AccountNumber == a.AccountNumber })
+	if i >= 0 {
+		a.ID = app.Accounts[i].ID
+		app.Accounts[i] = a
+		return
+	}
+	a.ID = fmt.Sprintf("account-%d", len(app.Accounts)+1)
+	app.Accounts = append(app.Accounts, a)
+}
+
+// quickTest reports whether the data would lead to an offer, and stores nothing.
+func (c *Call) quickTest(app *record.Application) (any, error) {
+	var req bankingData
+	present, err := c.decode(&req)
+	if err != nil {
+		return nil, err
+	}
+	accounts := app.Accounts
+	if present {
+		accounts = req.accounts(&c.failed)
+	}
+	_, enough := underwrite(accounts)
+	return enough, nil
+}
+
+// underwrite computes an offer from bank data: the sum of the credits, rounded down to full
+// hundreds, from 5,000 to 250,000. Without transactions there is no offer.
+func underwrite(accounts []record.BankAccount) (amount record.Cents, enough bool) {
+	for _, a := range accounts {
+		for _, t := range a.Transactions {
+			enough = true
+			if !strings.HasPrefix(t.Amount, "-") {
+				credit, _ := record.ParseCents(t.Amount)
+				amount += credit
+			}
+		}
+	}
+	amount -= amount % 100_00
+	return min(max(amount, 5_000_00), 250_000_00), enough
+}
+
+// process is the GET that must not be repeated: each run makes a new offer, which replaces the
+// offer before.
+func (c *Call) process(app *record.Application) (any, error) {
+	amount, enough := underwrite(app.Accounts)
+	if !enough {
+		return nil, refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
+	}
+	app.ProcessRuns++
+	offer := &record.Offer{ID: c.NewID(book.Offer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: c.Stamp()}
+	c.renew(offer)
+	c.EmitApplication("WB_Application_Current_Process", app)
+	c.Decide(app, offer)
+	return offer.ID, nil
+}
+
+func (c *Call) renew(o *record.Offer) {
+	o.ExpiresUTC = record.Timestamp{Time: c.Now().Add(c.OfferLifetime)}
+}
+
+// applicationOffer returns the offer, expired or not. In this model force renews an expired
+// offer; the interface does not document force.
+func (c *Call) applicationOffer(app *record.Application) (any, error) {
+	force := c.flag("force")
+	if app.Offer == nil {
+		return nil, refuse("OfferNotFound", "The application has no offer.")
+	}
+	if force && len(c.failed) == 0 && expired(c, app) {
+		c.renew(app.Offer)
+	}
+	return struct {
+		record.Offer
+		IsExpired bool `json:"isExpired"`
+	}{*app.Offer, expired(c, app)}, nil
+}
+
+func expired(c *Call, app *record.Application) bool {
+	return !c.Now().Before(app.Offer.ExpiresUTC.Time)
+}
+
+// unexpiredOffer returns an error for an expired offer. Approval uploads and signing call it.
+func unexpiredOffer(c *Call, app *record.Application) error {
+	if err := refuseCancelled(app); err != nil {
+		return err
+	}
+	if app.Offer == nil {
+		return refuse("OfferNotFound", "The application has no offer.")
+	}
+	if expired(c, app) {
+		return refuse("OfferExpired", "The offer has expired.")
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+// Package rules has the 69 routes of the service for tests: what each refuses, changes and answers. The state is that of
+// package book; sockets, faults and the request log stand above.
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// Call is a request in its handler. Handlers run with the state and return a value for the
+// response. They either return an error at once or add errors to failed, which reject the request
+// at the end.
+type Call struct {
+	Route    *Route
+	Request  *http.Request
+	Body     []byte // empty for an upload, whose handler reads the request
+	HTTPHost func(*url.URL) bool
+	Username string   // of the token, after Run
+	About    []string // identifiers and e-mails of the request's resources, after Run
+
+	*book.State
+	*book.Tables // the records that the request sees; for a read they can lag behind State's
+
+	book      *book.Book
+	query     url.Values
+	account   *record.Account // the caller's account, nil on anonymous routes
+	failed    failures
+	concerns  []string
+	customers []userRequest        // of a parsed list
+	requests  []applicationRequest // of a parsed list
+	document  record.Document      // of an upload
+	allowed   func(*record.Application) error
+}
+
+// Run takes a request through sign-in and handler, and encodes the response. If the route ran, Run
+// calls ran before anybody else sees the new state.
+func (c *Call) Run(b *book.Book, ran func()) (a *Answer, err error) {
+	c.book, c.query = b, c.Request.URL.Query()
+	if err := c.admit(); err != nil {
+		return nil, err
+	}
+	if c.Route.parse != nil {
+		if err := c.Route.parse(c); err != nil {
+			return nil, err
+		}
+	}
+	c.with(func() {
+		var result any
+		result, err = c.Route.handle(c)
+		c.About = c.State.Related(c.concerns) // of rejected requests, too
+		if err = cmp.Or(err, c.failed.err()); err != nil {
+			return
+		}
+		ran()
+		if !c.Reads() {
+			c.Written(c.About)
+		}
+		a = jsonAnswer(result)
+	})
+	return a, err
+}
+
+// with calls f with the state.
+func (c *Call) with(f func()) {
+	c.book.Do(func(s *book.State) {
+		c.State, c.Tables = s, s.Tables
+		if c.Reads() {
+			c.Tables = s.Shown()
+		}
+		f()
+		c.State, c.Tables = nil, nil
+	})
+}
+
+// Reads reports whether a request changes nothing.
+func (c *Call) Reads() bool {
+	_, action, _ := strings.Cut(strings.TrimPrefix(c.Route.Pattern, "GET /api/"), "/")
+	switch {
+	case c.Route.Method() != "GET", strings.HasPrefix(action, "process-"), strings.HasPrefix(action, "update-"):
+		return false
+	}
+	return !strings.HasPrefix(action, "application-offer/") || !strings.EqualFold(c.query.Get("force"), "true")
+}
+
+// admit makes the checks before a controller: token, content type.
+func (c *Call) admit() (err error) {
+	if c.Route.access != anonymous {
+		c.with(func() { err = c.authenticate() })
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.Route.access == administrators && !c.account.Administrator:
+		return forbidden("This route is for administrators.")
+	case (len(c.Body) > 0 || c.Route.Upload && c.Request.ContentLength != 0) && !jsonContentType(c.Request.Header.Get("Content-Type")):
+		return Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported.")
+	}
+	return nil
+}
+
+// authenticate finds the caller's account.
+func (c *Call) authenticate() error {
+	token := TokenOf(c.Request)
+	session := c.Token(token)
+	switch {
+	case token == "":
+		return unauthorized("TokenMissing", "Bearer", "A bearer token is required.")
+	case session == nil, session.Revoked:
+		return unauthorized("TokenInvalid", `Bearer error="invalid_token"`, "The bearer token is not valid.")
+	case !c.Now().Before(session.Expires):
+		return unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired.")
+	}
+	c.account, c.Username = c.Accounts[session.Username], session.Username
+	return nil
+}
+
+// TokenOf returns the bearer token of a request.
+func TokenOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// jsonContentType reports whether a content type is one of the interface's four types.
+func jsonContentType(value string) bool {
+	t, params, err := mime.ParseMediaType(value)
+	if err != nil || (params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8")) {
+		return false
+	}
+	return t == "application/json" || t == "text/json" ||
+		strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")
+}
+
+// decode reads the body into v and reports whether there was a body.
+func (c *Call) decode(v any) (present bool, err error) {
+	body := bytes.TrimSpace(bytes.TrimPrefix(c.Body, []byte("\xef\xbb\xbf")))
+	if len(body) == 0 || string(body) == "null" {
+		return false, nil
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		var f failures
+		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			f.add(strings.TrimSuffix("$."+cmp.Or(te.Field, misfit(body, v)), "."), "InvalidType", "The JSON value could not be converted.")
+		} else {
+			f.add("$", "InvalidJson", "The body is not valid JSON.")
+		}
+		return false, f.err()
+	}
+	return true, nil
+}
+
+// misfit names the member of body that does not fit v. Since Go 1.27 encoding/json does not name
+// the member if its type decodes itself.
+func misfit(body []byte, v any) string {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(body, &members)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if alone, err := json.Marshal(map[string]json.RawMessage{name: members[name]}); err == nil && json.Unmarshal(alone, v) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// decodeRequired rejects a request without a body.
+func (c *Call) decodeRequired(v any) error {
+	present, err := c.decode(v)
+	if err == nil && !present {
+		var f failures
+		f.add("", "BodyRequired", "A non-empty request body is required.")
+		err = f.err()
+	}
+	return err
+}
+
+// object reads a body without published fields: any JSON object.
+func (c *Call) object() (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := c.decodeRequired(&fields); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(c.Body), nil
+}
+
+// id reads an identifier from the path, or else from the query.
+func (c *Call) id(name string) (string, error) {
+	raw := c.Request.PathValue(name)
+	if raw == "" {
+		raw = c.query.Get(name)
+	}
+	id, ok := record.ParseID(raw)
+	if !ok {
+		var f failures
+		f.add(name, "InvalidGuid", "The value is not a valid identifier.")
+		return "", f.err()
+	}
+	if name != "partnerId" { // partners are not created, so a caller could name ever more of them
+		c.concern(id)
+	}
+	return id, nil
+}
+
+// concern records a resource of the request.
+func (c *Call) concern(resource string) { c.concerns = append(c.concerns, resource) }
+
+// mine reports whether the caller may see the records of a partner. Anonymous callers need the identifier only.
+func (c *Call) mine(partnerID string) bool { return c.account == nil || c.account.MayUse(partnerID) }
+
+func (c *Call) application() (*record.Application, error) {
+	id, err := c.id("applicationId")
+	if err != nil {
+		return nil, err
+	}
+	if app := c.Applications.Get(id); app != nil && c.mine(app.PartnerID) {
+		return app, nil
+	}
+	return nil, notFound("Application")
+}
+
+func (c *Call) customer() (*record.Customer, error) {
+	id, err := c.id("customerId")
+	if err != nil {
+		return nil, err
+	}
+	if row := c.Customers.Get(id); row != nil && c.mine(row.PartnerID) {
+		return row, nil
+	}
+	return nil, notFound("Customer")
+}
+
+func (c *Call) loan() (*record.Loan, error) {
+	id, err := c.id("loanId")
+	if err != nil {
+		return nil, err
+	}
+	if loan := c.Loans.Get(id); loan != nil && c.mine(c.State.Applications.Get(loan.ApplicationID).PartnerID) {
+		return loan, nil
+	}
+	return nil, notFound("Loan")
+}
+
+// required reads a required query parameter.
+func (c *Call) required(name string) string {
+	value := c.query.Get(name)
+	if strings.TrimSpace(value) == "" {
+		c.failed.add(name, "Required", "The %s field is required.", name)
+	}
+	return value
+}
+
+func (c *Call) requiredTime(name string) record.Timestamp {
+	value := c.required(name)
+	t, ok := record.ParseTime(value)
+	if !ok && value != "" {
+		c.failed.add(name, "InvalidDate", "The value is not a valid date.")
+	}
+	return record.Timestamp{Time: t}
+}
+
+// flag reads an optional boolean, false by default.
+func (c *Call) flag(name string) bool {
+	switch strings.ToLower(c.query.Get(name)) {
+	case "true":
+		return true
+	case "", "false":
+	default:
+		c.failed.add(name, "InvalidBoolean", "The value is not true or false.")
+	}
+	return false
+}
+
+// number reads an optional int32, which must not be negative.
+func (c *Call) number(name string, otherwise int) int {
+	value := c.query.Get(name)
+	if value == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 0 {
+		c.failed.add(name, "InvalidNumber", "The value is not a number from 0 to 2147483647.")
+		return otherwise
+	}
+	return int(n)
+}
+
+// takeCap is the limit on loan lists and communication lists.
+const takeCap = 200
+
+// window returns the part of a list of n rows that skip and take select. limit caps take; 0 means
+// no cap.
+func (c *Call) window(n, limit int) (first, last int) {
+	first = min(c.number("skip", 0), n)
+	take := c.number("take", 2147483647)
+	if limit > 0 {
+		take = min(take, limit)
+	}
+	return first, first + min(take, n-first)
+}
+
+// page cuts a list by skip and take.
+func page[T any](c *Call, rows []T, limit int) []T {
+	first, last := c.window(len(rows), limit)
+	return append([]T{}, rows[first:last]...)
+}
+
+// wire returns rows as a list of a response.
+func wire[T any](rows iter.Seq[*T]) []any {
+	all := []any{}
+	for row := range rows {
+		all = append(all, plain.Wire(row))
+	}
+	return all
+}
+
+// Loopback reports whether a Host header names this machine.
+func Loopback(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	ip, _ := netip.ParseAddr(strings.Trim(name, "[]"))
+	return ip.IsLoopback() || strings.EqualFold(name, "localhost")
+}

@@ -1,0 +1,137 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+)
+
+// problem is the service's ProblemDetails, and the error of handlers.
+type problem struct {
+	Status        int          `json:"status"`
+	Title         string       `json:"title"`
+	Detail        string       `json:"detail"`
+	Instance      string       `json:"instance"`
+	TraceID       string       `json:"traceId"`
+	CorrelationID string       `json:"correlationId"`
+	ErrorCode     string       `json:"errorCode"`
+	Errors        []fieldError `json:"errors"`
+
+	authenticate string // WWW-Authenticate
+}
+
+type fieldError struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+	Code    string `json:"code"`
+}
+
+func (p *problem) Error() string { return p.ErrorCode + ": " + p.Detail }
+
+// refuse returns the error of a failed business operation: 400.
+func refuse(code, format string, args ...any) error {
+	return &problem{Status: http.StatusBadRequest, Title: "The request was refused.", ErrorCode: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Refuse returns the error of a request with another status than 400.
+func Refuse(status int, code, detail string) error {
+	return &problem{Status: status, Title: http.StatusText(status), ErrorCode: code, Detail: detail}
+}
+
+func notFound(what string) error {
+	return Refuse(http.StatusNotFound, what+"NotFound", "There is no such "+what+".")
+}
+
+func unauthorized(code, challenge, detail string) error {
+	return &problem{
+		Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized), ErrorCode: code, Detail: detail,
+		authenticate: challenge,
+	}
+}
+
+func forbidden(detail string) error {
+	return Refuse(http.StatusForbidden, "Forbidden", detail)
+}
+
+// failures collects all errors of a request, so that the caller can correct them together.
+type failures []fieldError
+
+func (f *failures) add(field, code, format string, args ...any) {
+	*f = append(*f, fieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// err returns the validation problem, or nil if there are no failures.
+func (f failures) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &problem{
+		Status: http.StatusBadRequest, Title: "One or more validation errors occurred.",
+		ErrorCode: "ValidationFailed", Detail: "See errors.", Errors: f,
+	}
+}
+
+// Answer is a complete response that faults can still change.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// SetHeader sets a header of the response.
+func (a *Answer) SetHeader(key, value string) {
+	if a.Header == nil {
+		a.Header = http.Header{}
+	}
+	a.Header.Set(key, value)
+}
+
+// null is a handler's result that becomes a 204, like in ASP.NET.
+type null struct{}
+
+func jsonAnswer(v any) *Answer {
+	switch v.(type) {
+	case nil:
+		return &Answer{Status: http.StatusOK}
+	case null:
+		return &Answer{Status: http.StatusNoContent}
+	}
+	a := &Answer{Status: http.StatusOK, Body: plain.JSON(v)}
+	a.SetHeader("Content-Type", "application/json; charset=utf-8")
+	return a
+}
+
+// Refusal returns the response to a rejected request.
+func Refusal(b *book.Book, err error, path string) *Answer {
+	known, ok := errors.AsType[*problem](err)
+	if !ok {
+		known, _ = errors.AsType[*problem](Refuse(http.StatusInternalServerError, "InternalError", err.Error()))
+	}
+	p := *known
+	b.Do(func(s *book.State) { p.CorrelationID, p.TraceID = s.Trace() })
+	p.Instance = path
+	if p.Errors == nil {
+		p.Errors = []fieldError{}
+	}
+	a := &Answer{Status: p.Status, Body: plain.JSON(p)}
+	a.SetHeader("Content-Type", "application/problem+json; charset=utf-8")
+	if p.authenticate != "" {
+		a.SetHeader("WWW-Authenticate", p.authenticate)
+	}
+	return a
+}
+
+// requireTexts takes names and values in turn.
+func requireTexts(namesAndValues ...string) error {
+	var f failures
+	for pair := range slices.Chunk(namesAndValues, 2) {
+		if name, value := pair[0], pair[1]; value == "" {
+			f.add(name, "Required", "The %s field is required.", name)
+		}
+	}
+	return f.err()
+}

@@ -1,0 +1,174 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+type access int
+
+const (
+	bearer access = iota
+	anonymous
+	administrators
+)
+
+// Route is a row of the interface's tables.
+type Route struct {
+	Pattern string // method and path, as ServeMux and the interface write them
+	Upload  bool   // parse reads the body as a stream
+	handle  func(*Call) (any, error)
+	parse   func(*Call) error // reads the body before the handler has the state; nil for most routes
+	access  access
+}
+
+// Method returns the method of a route.
+func (rt *Route) Method() string {
+	method, _, _ := strings.Cut(rt.Pattern, " ")
+	return method
+}
+
+// on finds the record of a route before the rest of the handler runs.
+func on[T any](find func(*Call) (*T, error), then func(*Call, *T) (any, error)) func(*Call) (any, error) {
+	return func(c *Call) (any, error) {
+		row, err := find(c)
+		if err != nil {
+			return nil, err
+		}
+		return then(c, row)
+	}
+}
+
+// Routes returns the interface's 69 routes in order.
+func Routes() []Route {
+	return slices.Concat(applicationRoutes(), approvalRoutes(), smallRoutes(), loanRoutes(), webhookRoutes())
+}
+
+// Nearest returns the route whose path has the longest common prefix with spelled.
+func Nearest(spelled string) (route string) {
+	path := spelled[strings.IndexByte(spelled, ' ')+1:]
+	most := -1
+	for _, candidate := range Routes() {
+		_, other, _ := strings.Cut(candidate.Pattern, " ")
+		n := 0
+		for n < min(len(path), len(other)) && path[n] == other[n] {
+			n++
+		}
+		if n > most {
+			most, route = n, candidate.Pattern
+		}
+	}
+	return route
+}
+
+// Known returns an error for a route that does not exist.
+func Known(route string) error {
+	if slices.ContainsFunc(Routes(), func(rt Route) bool { return rt.Pattern == route }) {
+		return nil
+	}
+	return fmt.Errorf("no route %q; perhaps %q; Routes returns all", route, Nearest(route))
+}
+
+// applicationRoutes returns the Application group.
+func applicationRoutes() []Route {
+	return []Route{
+		{Pattern: "POST /api/Application/create-customer-and-application", handle: (*Call).createCustomerAndApplication},
+		{Pattern: "POST /api/Application/send-application-link", handle: on((*Call).openApplication, (*Call).sendApplicationLink)},
+		{Pattern: "POST /api/Application/create-customer-and-application-and-applicant", handle: (*Call).createCustomerAndApplication},
+		{Pattern: "POST /api/Application/create-customer", handle: (*Call).createCustomer},
+		{Pattern: "POST /api/Application/create-application", handle: (*Call).createApplication},
+		{Pattern: "POST /api/Application/create-application-and-applicant", handle: (*Call).createApplication},
+		{Pattern: "POST /api/Application/quick-test/{applicationId}", handle: on((*Call).openApplication, (*Call).quickTest)},
+		{Pattern: "POST /api/Application/add-or-update-banking-data/{applicationId}", handle: on((*Call).openApplication, (*Call).addBankingData)},
+		{Pattern: "GET /api/Application/process-application/{applicationId}", handle: on((*Call).applicationWithoutLoan, (*Call).process)},
+		{Pattern: "GET /api/Application/application-status/{applicationId}", handle: on((*Call).application, (*Call).applicationStatus)},
+		{Pattern: "GET /api/Application/application-offer/{applicationId}", handle: on((*Call).application, (*Call).applicationOffer)},
+		{Pattern: "GET /api/Application/get-customer-applications/{customerId}", handle: on((*Call).customer, (*Call).customerApplications)},
+		{Pattern: "GET /api/Application/get-partner-applications/{partnerId}", handle: (*Call).partnerApplications},
+		{Pattern: "GET /api/Application/get-application/{applicationId}", handle: on((*Call).application, (*Call).getApplication)},
+		{Pattern: "GET /api/Application/update-application-name/{applicationId}", handle: on((*Call).openApplication, (*Call).updateName)},
+		{Pattern: "GET /api/Application/update-application-name-and-zip-code/{applicationId}", handle: on((*Call).openApplication, (*Call).updateNameAndZip)},
+		{Pattern: "GET /api/Application/update-customer-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateCustomerData)},
+		{Pattern: "GET /api/Application/update-application-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateApplicationData)},
+		{Pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", parse: upload(bankStatement, anyTime), handle: (*Call).submit, Upload: true},
+		{Pattern: "POST /api/Application/cancel-application/{applicationId}", handle: on((*Call).applicationWithoutLoan, (*Call).cancelApplication)},
+	}
+}
+
+// approvalRoutes returns the ApplicationApproval group.
+func approvalRoutes() []Route {
+	return []Route{
+		{Pattern: "POST /api/ApplicationApproval/add-company-details/{applicationId}", handle: on((*Call).approving, (*Call).addCompany)},
+		{Pattern: "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}", handle: on((*Call).approving, (*Call).addPrimaryApplicant)},
+		{Pattern: "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}", handle: on((*Call).approving, (*Call).addSecondaryApplicant)},
+		{Pattern: "GET /api/ApplicationApproval/get-contracts/{applicationId}", handle: on((*Call).application, (*Call).contracts)},
+		{Pattern: "GET /api/ApplicationApproval/get-contract-details/{applicationId}", handle: on((*Call).application, (*Call).contractDetails)},
+		{Pattern: "GET /api/ApplicationApproval/get-all-applicants/{applicationId}", handle: on((*Call).application, (*Call).applicants)},
+		{Pattern: "GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}", handle: on((*Call).application, (*Call).bankAccounts)},
+		{Pattern: "GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}", handle: on((*Call).application, (*Call).primaryBankAccount)},
+		{Pattern: "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}", handle: on((*Call).approving, (*Call).setPrimaryBankAccount)},
+		{Pattern: "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}", handle: on((*Call).approving, (*Call).signContract)},
+		{Pattern: "GET /api/ApplicationApproval/get-required-documents/{applicationId}", handle: on((*Call).application, (*Call).requiredDocuments)},
+		{Pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", parse: upload(requiredDocument, whileRequired), handle: (*Call).submit, Upload: true},
+		{Pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", parse: upload(supportingDocument, unexpiredOffer), handle: (*Call).submit, Upload: true},
+	}
+}
+
+// smallRoutes returns the groups Bulk, Authentication, record.Calculation, Communication and Customer.
+func smallRoutes() []Route {
+	return []Route{
+		{Pattern: "POST /api/ApplicationBulk/create-customers", handle: (*Call).createCustomers, parse: (*Call).parseCustomers},
+		{Pattern: "POST /api/ApplicationBulk/create-applications", handle: (*Call).createApplications, parse: (*Call).parseApplications},
+
+		{Pattern: "POST /api/Authenication/login", handle: (*Call).login, access: anonymous},
+		{Pattern: "POST /api/Authenication/validate-two-factor", handle: (*Call).validateTwoFactor, access: anonymous},
+		{Pattern: "POST /api/Authenication/refresh-token", handle: (*Call).refreshToken},
+
+		{Pattern: "POST /api/Calculation/application-loc-calculation-slider", handle: (*Call).calculationSlider},
+		{Pattern: "POST /api/Calculation/application-loc-calculation", handle: (*Call).lineOfCreditCalculation},
+		{Pattern: "POST /api/Calculation/application-invoice-calculation", handle: (*Call).invoiceCalculation},
+
+		{Pattern: "GET /api/Communication/get-all-messages/{applicationId}", handle: on((*Call).application, (*Call).messages)},
+		{Pattern: "POST /api/Communication/post-messages/{applicationId}", handle: on((*Call).application, (*Call).postMessage)},
+
+		{Pattern: "GET /api/Customer/get-customer-by-email", handle: (*Call).customerByEmail},
+		{Pattern: "GET /api/Customer/get-customer-by-id/{customerId}", handle: on((*Call).customer, (*Call).customerByID)},
+	}
+}
+
+// loanRoutes returns the Loan group.
+func loanRoutes() []Route {
+	return []Route{
+		{Pattern: "GET /api/Loan/get-loan/{loanId}", handle: on((*Call).loan, (*Call).getLoan)},
+		{Pattern: "GET /api/Loan/get-customer-loans/{customerId}", handle: on((*Call).customer, (*Call).customerLoans)},
+		{Pattern: "GET /api/Loan/get-transactions/{loanId}", handle: on((*Call).loan, (*Call).transactions)},
+		{Pattern: "GET /api/Loan/get-transactions-paged/{loanId}", handle: on((*Call).loan, (*Call).transactionsPaged)},
+		{Pattern: "GET /api/Loan/get-withdrawals/{loanId}", handle: on((*Call).loan, (*Call).withdrawals)},
+		{Pattern: "GET /api/Loan/get-contract-documents/{loanId}", handle: on((*Call).loan, (*Call).loanContracts)},
+		{Pattern: "GET /api/Loan/get-total-balance/{loanId}", handle: on((*Call).loan, (*Call).totalBalance)},
+		{Pattern: "GET /api/Loan/get-repayment-balances/{loanId}", handle: on((*Call).loan, (*Call).repaymentBalances)},
+		{Pattern: "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", handle: on((*Call).drawable, (*Call).withdrawLineOfCredit)},
+		{Pattern: "POST /api/Loan/make-withdrawal-invoice/{loanId}", handle: on((*Call).drawable, (*Call).withdrawInvoice)},
+		{Pattern: "POST /api/Loan/resend-withdrawal-otp/{loanId}", handle: on((*Call).drawable, (*Call).resendOTP)},
+		{Pattern: "POST /api/Loan/confirm-withdrawal-invoice/{loanId}", handle: on((*Call).drawable, (*Call).confirmWithdrawal)},
+		{Pattern: "GET /api/Loan/is-loan-enabled/{loanId}", handle: on((*Call).loan, (*Call).isEnabled)},
+		{Pattern: "GET /api/Loan/is-loan-closed/{loanId}", handle: on((*Call).loan, (*Call).isClosed)},
+		{Pattern: "GET /api/Loan/get-early-repayment/{loanId}", handle: on((*Call).loan, (*Call).earlyRepayment), access: anonymous},
+	}
+}
+
+// webhookRoutes returns the Webhook group.
+func webhookRoutes() []Route {
+	return []Route{
+		{Pattern: "POST /api/Webhook/register", handle: (*Call).registerWebhook},
+		{Pattern: "POST /api/Webhook/unregister", handle: on((*Call).mustBeSubscribed, (*Call).unregisterWebhook)},
+		{Pattern: "POST /api/Webhook/update-all", handle: on((*Call).mustBeSubscribed, (*Call).updateAllWebhooks)},
+		{Pattern: "POST /api/Webhook/handler", handle: (*Call).webhookHandler, access: anonymous},
+		{Pattern: "POST /api/Webhook/generate-simulated-webhook", handle: (*Call).simulateWebhook},
+		{Pattern: "GET /api/Webhook/get-registered-webhooks", handle: (*Call).registeredWebhooks},
+		{Pattern: "GET /api/Webhook/get-subscription", handle: (*Call).subscription},
+		{Pattern: "GET /api/Webhook/get-all-subscriptions", handle: (*Call).allSubscriptions, access: administrators},
+		{Pattern: "POST /api/Webhook/update-webhook-uri", handle: (*Call).updateWebhookURI},
+	}
+}

@@ -1,0 +1,317 @@
+package lendingtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
+	"github.com/lendingapi/lending-go/lendingtest/internal/post"
+	"github.com/lendingapi/lending-go/lendingtest/record"
+)
+
+// The records of the service: see package record for their fields.
+type (
+	Account         = record.Account         // an account for signing in
+	Applicant       = record.Applicant       // a person who signs the contract
+	Application     = record.Application     // a financing application with all its data
+	BankAccount     = record.BankAccount     // an account of the banking data
+	BankTransaction = record.BankTransaction // a transaction of a bank account
+	Calculation     = record.Calculation     // the interface's CalculationRequest
+	Cents           = record.Cents           // an amount of money
+	Customer        = record.Customer        // a customer record
+	Decision        = record.Decision        // how the service decides about applications
+	Delivery        = record.Delivery        // a webhook that was posted
+	DeliveryMode    = record.DeliveryMode    // how deliveries misbehave
+	Document        = record.Document        // an accepted upload
+	Loan            = record.Loan            // a loan with its transactions and withdrawals
+	Message         = record.Message         // a message of an application's conversation
+	Offer           = record.Offer           // the result of processing
+	Repayment       = record.Repayment       // the repayments of a loan
+	Requirement     = record.Requirement     // a document that the service asks for
+	Sent            = record.Sent            // a text message or e-mail
+	Snapshot        = record.Snapshot        // the whole state
+	Subscription    = record.Subscription    // a webhook subscription
+	Timestamp       = record.Timestamp       // a time in UTC, without a zone in JSON
+	Transaction     = record.Transaction     // a transaction of a loan
+	Withdrawal      = record.Withdrawal      // a completed withdrawal
+)
+
+// The statuses of an application in this model.
+const (
+	StatusCreated     = record.StatusCreated
+	StatusBankingData = record.StatusBankingData
+	StatusUnderReview = record.StatusUnderReview
+	StatusDeclined    = record.StatusDeclined
+	StatusOfferReady  = record.StatusOfferReady
+	StatusInApproval  = record.StatusInApproval
+	StatusLoanOpened  = record.StatusLoanOpened
+	StatusCancelled   = record.StatusCancelled
+)
+
+// records are the methods that add, change and read records and ignore all rules. Adding records
+// posts no events. The functions of the Update methods must not call the service.
+type records struct {
+	book  *book.Book
+	clock *clock.Clock
+	post  *post.Office
+}
+
+// ask returns the result of f, which has the state.
+func ask[T any](r *records, f func(*book.State) T) (result T) {
+	r.book.Do(func(s *book.State) { result = f(s) })
+	return result
+}
+
+// Now returns the service's time: its clock plus the changes of [Service.Advance].
+func (r *records) Now() time.Time { return r.clock.Now() }
+
+// Advance moves the service's clock, also back for a negative d. Tokens, codes and offers expire
+// by this clock. Decisions, repayments and functions of [Service.After] that become due happen
+// before Advance returns. The delays of a [Fault] are in real time. Advance panics for a time before 1970 or after 9999.
+func (r *records) Advance(d time.Duration) { r.clock.Advance(d) }
+
+// After calls f once the service's clock has advanced by d. Reset, Restore and Close forget f.
+func (r *records) After(d time.Duration, f func()) {
+	r.clock.At(r.clock.Now().Add(d), func(time.Time) { f() })
+}
+
+// AddAccount adds an account, or replaces the account with the same user name. It fills in empty
+// fields and returns the account: a user name, a password, and a new partner unless the account
+// is an administrator.
+func (r *records) AddAccount(a Account) Account {
+	return ask(r, func(s *book.State) Account { return *s.AddAccount(a) })
+}
+
+// AddCustomer adds a customer, fills in empty fields and returns the customer.
+func (r *records) AddCustomer(row Customer) Customer {
+	return ask(r, func(s *book.State) Customer { return *s.AddCustomer(row) })
+}
+
+// AddApplication adds an application. If the application names no customer, AddApplication adds
+// a customer.
+func (r *records) AddApplication(a Application) Application {
+	return ask(r, func(s *book.State) Application { return s.AddApplication(a, PartnerID).Clone() })
+}
+
+// AddLoan adds a loan. The default amount is 10,000.00. If the loan names no application,
+// AddLoan adds an application. A loan without a balance is enabled and its whole amount is
+// available; [Service.UpdateLoan] can disable the loan. AddLoan panics if the amount is
+// negative.
+func (r *records) AddLoan(l Loan) Loan {
+	return ask(r, func(s *book.State) Loan { return s.AddLoan(l, PartnerID).Clone() })
+}
+
+// AddSubscription adds a subscription and returns it with its id and secret. The default target
+// is the default partner.
+func (r *records) AddSubscription(sub Subscription) Subscription {
+	return ask(r, func(s *book.State) Subscription { return s.AddSubscription(sub, PartnerID).Clone() })
+}
+
+// AddTransactions adds transactions to a loan. The balances of the loan do not change.
+func (r *records) AddTransactions(loanID string, rows ...Transaction) {
+	r.book.Do(func(s *book.State) {
+		s.UpdateLoan(loanID, func(l *Loan) { l.Transactions = append(l.Transactions, s.Transactions(rows)...) })
+	})
+}
+
+// AddWithdrawals adds completed withdrawals to a loan. The balances of the loan do not change.
+func (r *records) AddWithdrawals(loanID string, rows ...Withdrawal) {
+	r.book.Do(func(s *book.State) {
+		s.UpdateLoan(loanID, func(l *Loan) { l.Withdrawals = append(l.Withdrawals, s.Withdrawals(rows)...) })
+	})
+}
+
+// AddMessages adds messages to an application.
+func (r *records) AddMessages(applicationID string, rows ...Message) {
+	r.book.Do(func(s *book.State) {
+		s.UpdateApplication(applicationID, func(a *Application) { a.Messages = append(a.Messages, s.Messages(rows)...) })
+	})
+}
+
+// UpdateCustomer calls f to change a customer.
+func (r *records) UpdateCustomer(id string, f func(*Customer)) {
+	r.book.Do(func(s *book.State) { s.UpdateCustomer(id, f) })
+}
+
+// UpdateApplication calls f to change an application, and posts an event if the status changes.
+func (r *records) UpdateApplication(id string, f func(*Application)) {
+	r.book.Do(func(s *book.State) { s.UpdateApplication(id, f) })
+}
+
+// UpdateLoan calls f to change a loan, and posts events if the loan is enabled, disabled, closed
+// or reopened.
+func (r *records) UpdateLoan(id string, f func(*Loan)) {
+	r.book.Do(func(s *book.State) { s.UpdateLoan(id, f) })
+}
+
+// UpdateSubscription calls f to change a subscription. A changed secret is a rotation.
+func (r *records) UpdateSubscription(id string, f func(*Subscription)) {
+	r.book.Do(func(s *book.State) { s.UpdateSubscription(id, f) })
+}
+
+// SetLoanEnabled enables or disables a loan and posts the event.
+func (r *records) SetLoanEnabled(loanID string, enabled bool) {
+	r.UpdateLoan(loanID, func(l *Loan) { l.IsEnabled = enabled })
+}
+
+// CloseLoan closes a loan and posts the event.
+func (r *records) CloseLoan(loanID string) { r.UpdateLoan(loanID, func(l *Loan) { l.IsClosed = true }) }
+
+// ExpireOffer makes an application's offer expire now. ExpireOffer panics if there is no offer.
+func (r *records) ExpireOffer(applicationID string) {
+	r.UpdateApplication(applicationID, func(a *Application) {
+		if a.Offer == nil {
+			panic("lendingtest: no offer for application " + applicationID)
+		}
+		a.Offer.ExpiresUTC = Timestamp{Time: r.clock.Now()}
+	})
+}
+
+// SetDecision sets how the service decides about applications that are processed from now on.
+func (r *records) SetDecision(d Decision) { r.book.Do(func(s *book.State) { s.Decision = d }) }
+
+// Repay makes repayments of a loan. Transactions and balances change as the service's clock
+// advances. Repay panics if there is no such loan, or if a number of the repayment is negative.
+func (r *records) Repay(p Repayment) { r.book.Do(func(s *book.State) { s.Repay(p) }) }
+
+// LoanOf returns the loan of an application, or false if there is none yet.
+func (r *records) LoanOf(applicationID string) (loan Loan, ok bool) {
+	r.book.Do(func(s *book.State) {
+		for row := range book.Rows(s.Loans.By(book.OfApplication(applicationID))) {
+			if !ok {
+				loan, ok = row.Clone(), true
+			}
+		}
+	})
+	return loan, ok
+}
+
+// Snapshot returns the current state.
+func (r *records) Snapshot() Snapshot { return ask(r, (*book.State).Snapshot) }
+
+// restore replaces the state. The zero time of the snapshot means the time of WithClock.
+func (r *records) restore(snap Snapshot) {
+	r.clock.Set(snap.Time)
+	r.book.Do(func(s *book.State) { s.Restore(snap) })
+}
+
+// Token returns a new token for an account without a sign-in. Token panics if the user name is
+// unknown.
+func (r *records) Token(username string) string {
+	return ask(r, func(s *book.State) string {
+		mustAccount(s, username)
+		return s.Issue(username).Token
+	})
+}
+
+func mustAccount(s *book.State, username string) {
+	if s.Accounts[username] == nil {
+		panic(fmt.Sprintf("lendingtest: no account %q", username))
+	}
+}
+
+// SetTokenLifetime sets the lifetime of tokens issued from now on.
+func (r *records) SetTokenLifetime(d time.Duration) {
+	r.book.Do(func(s *book.State) { s.TokenLifetime = d })
+}
+
+// ExpireTokens makes the tokens of these users expire now, or all tokens if no user is given.
+func (r *records) ExpireTokens(usernames ...string) {
+	r.book.Do(func(s *book.State) {
+		for _, t := range s.Tokens() {
+			if len(usernames) == 0 || slices.Contains(usernames, t.Username) {
+				t.Expires = time.Time{}
+			}
+		}
+	})
+}
+
+// RevokeTokens invalidates all tokens issued so far.
+func (r *records) RevokeTokens() {
+	r.book.Do(func(s *book.State) {
+		for _, t := range s.Tokens() {
+			t.Revoked = true
+		}
+	})
+}
+
+// Sent returns the sent messages, oldest first. The service keeps the last 10,000.
+func (r *records) Sent() []Sent {
+	return ask(r, func(s *book.State) []Sent { return s.Sent.All() })
+}
+
+// TwoFactorCode returns the last code for a user, or "" before the first. TwoFactorCode panics if
+// the user name is unknown.
+func (r *records) TwoFactorCode(username string) string {
+	return ask(r, func(s *book.State) string {
+		mustAccount(s, username)
+		return lastCode(s, func(m Sent) bool { return m.Kind == "two-factor" && m.To == username })
+	})
+}
+
+// OTP returns the last one-time password for a loan, or "" before the first. OTP panics if there
+// is no such loan.
+func (r *records) OTP(loanID string) string {
+	return ask(r, func(s *book.State) string {
+		if s.Loans.Get(loanID) == nil {
+			panic(fmt.Sprintf("lendingtest: no loan %q", loanID))
+		}
+		return lastCode(s, func(m Sent) bool { return m.Kind == "loan-otp" && m.LoanID == loanID })
+	})
+}
+
+func lastCode(s *book.State, fits func(Sent) bool) string {
+	for _, m := range slices.Backward(s.Sent.Rows()) {
+		if fits(m) {
+			return m.Code
+		}
+	}
+	return ""
+}
+
+// Deliveries returns the posted deliveries in order: the last 10,000 or 32 MiB.
+func (r *records) Deliveries() []Delivery {
+	all, _ := r.post.Last(1 << 30)
+	return all
+}
+
+// SetDeliveryMode sets the mode of deliveries from now on. Held deliveries are posted unless the
+// new mode has Hold, too.
+func (r *records) SetDeliveryMode(m DeliveryMode) { r.post.SetMode(m) }
+
+// Redeliver posts the delivery with the number of d again, like a retry of the real service: the
+// same event with a new creation time, and therefore another body and signature. Redeliver panics
+// if there is no such delivery.
+func (r *records) Redeliver(d Delivery) {
+	if !r.post.Again(d.Number, r.clock.Now()) {
+		panic(fmt.Sprintf("lendingtest: no delivery number %d", d.Number))
+	}
+}
+
+// Kind returns "customer", "application", "loan" or "subscription" for the identifier of such a
+// record, otherwise "".
+func (r *records) Kind(id string) string {
+	return ask(r, func(s *book.State) string {
+		switch {
+		case s.Customers.Get(id) != nil:
+			return "customer"
+		case s.Applications.Get(id) != nil:
+			return "application"
+		case s.Loans.Get(id) != nil:
+			return "loan"
+		case s.Subscriptions.Get(id) != nil:
+			return "subscription"
+		}
+		return ""
+	})
+}
+
+// Exists reports whether there is a record with this identifier, a customer with this e-mail or an
+// account with this user name.
+func (r *records) Exists(name string) bool {
+	return r.Kind(name) != "" || ask(r, func(s *book.State) bool {
+		return s.Accounts[name] != nil || len(s.Customers.By(book.OfEmail(name))) > 0
+	})
+}
