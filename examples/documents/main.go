@@ -105,7 +105,7 @@ func (u uploader) tour(ctx context.Context, service *lendingtest.Server) error {
 	}
 
 	fmt.Fprintln(u.stdout, "\nA file of more than 15 MiB:")
-	if err := u.upload(ctx, lending.Document{Name: "large.pdf", Content: bytes.NewReader(make([]byte, lending.MaxDocument+1))}); err != nil {
+	if err := u.upload(ctx, lending.Document{Name: "large.pdf", Content: bytes.NewReader(make([]byte, 15<<20+1))}); err != nil {
 		return err
 	}
 
