@@ -88,10 +88,10 @@ var (
 	ErrRepeatedPage error = redact.Text("the service repeats a page")
 	// ErrNotSaved means that the service reported success to [WebhooksService.Ensure], but did
 	// not save the subscription, or saved no secret.
-	ErrNotSaved = errors.New("lending: webhook subscription: the service did not save it, or saved no secret; call Ensure again")
+	ErrNotSaved error = redact.Text("lending: webhook subscription: the service did not save it, or saved no secret; call Ensure again")
 	// ErrInactive means that the subscription of [WebhooksService.Ensure] is switched off: the
 	// service sends no events.
-	ErrInactive = errors.New("lending: webhook subscription: it is switched off; ask the service to switch it on")
+	ErrInactive error = redact.Text("lending: webhook subscription: it is switched off; ask the service to switch it on")
 	// ErrSignature is in every error of [Verify].
 	ErrSignature = errors.New("lending: webhook signature not accepted")
 )
