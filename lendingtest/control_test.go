@@ -153,7 +153,8 @@ func TestClientErrors(t *testing.T) {
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
 	require.EqualError(t, err, "lendingtest: no application x")
 	require.EqualError(t, c.Post(ctx, "redeliver", map[string]int{"number": 7}, nil), "lendingtest: no delivery number 7")
-	require.ErrorContains(t, c.Post(ctx, "expire-offer", map[string]string{"applicationId": r.application()}, nil), "no offer")
+	offerless := map[string]string{"applicationId": r.application()}
+	require.ErrorContains(t, c.Post(ctx, "expire-offer", offerless, nil), "no offer")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}),
 		"cannot be sent to another process")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
