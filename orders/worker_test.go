@@ -653,6 +653,39 @@ func TestOrdinaryRunLogsNoWarning(t *testing.T) {
 	})
 }
 
+// TestReadOfANewRecordIsNotYet has the reads of the service lag behind its mutations: an order
+// that reads its own record too early waits, and is not stopped.
+func TestReadOfANewRecordIsNotYet(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		client := fake.SignIn(t, service, nil, lending.WithIdempotency(log))
+		customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
+		var early int
+		worker := fake.Must(orders.New(list, func(ctx context.Context, order string) error {
+			application, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create"),
+				lending.ApplicationRequest{CustomerID: customer, BusinessName: "Engines", BusinessZip: "94105"}, nil)
+			if err == nil {
+				_, err = client.Applications.Status(ctx, application)
+			}
+			if err == nil {
+				stop()
+			}
+			return err
+		}, &orders.Options{Report: func(r orders.Result) {
+			if r.Err != nil {
+				early++
+				assert.True(t, lending.IsNotFound(r.Err), r.Err)
+				assert.True(t, r.Next.Retry, r.Next)
+			}
+		}}))
+		require.ErrorIs(t, worker.Run(ctx), context.Canceled)
+		assert.Positive(t, early)
+	}, lendingtest.WithReadLag(5*time.Second))
+}
+
 // TestReviewIsLoggedOnce has each pass call the step of an order that needs a review.
 func TestReviewIsLoggedOnce(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
