@@ -118,7 +118,7 @@ slow := ^Test(Conformance|NoValueIsShown|SuccessOfEveryRoute|StoreHangs|Sessions
 # For darwin and windows vet compiles what a program imports, and checks the types of programs and tests; the two programs
 # that users install are linked. The one function of contrib/river knows no system, and River takes a minute for each.
 cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile the library and its tests for darwin and windows
-	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./examples/firstcall; \
+	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./examples/quickstart; \
 	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; \
 	  if [ $$status != 126 ]; then go vet $(compiled); go test -vet=off -skip '$(slow)' $$(go list ./... | grep -Fxv "$$(go list $(compiled))"); else \
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; go vet ./...; fi

@@ -15,7 +15,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/signin"
-	"github.com/lendingapi/lending-go/internal/transport"
 	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
@@ -230,7 +229,7 @@ func (x *exchange) outcome() Outcome {
 // reached reports whether any attempt may have reached the service. Any attempt of a read
 // counts.
 func (x *exchange) reached() bool {
-	if x.attempts == 0 || x.deadline.NeverLeft() || x.attempts == 1 && transport.NeverLeft(x.err) {
+	if x.attempts == 0 || x.deadline.NeverLeft() {
 		return false
 	}
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {

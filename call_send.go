@@ -79,9 +79,7 @@ func (x *exchange) attempt(ctx context.Context, token Token) error {
 	if x.key != nil && x.request.effect == Mutation {
 		ctx, x.deadline = transport.WithDeadline(ctx)
 	}
-	if x.prepared != nil {
-		ctx = x.prepared.For(ctx)
-	}
+	defer x.deadline.End()
 	x.http = x.client.settings().http
 	x.http.Transport = x
 	traced := x.trace(ctx, token)
@@ -110,7 +108,7 @@ func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
 	}
 	if x.payload != nil {
 		hr.Header["Content-Type"] = mediaJSON
-		hr.Body, hr.ContentLength = transport.NewBody(x.payload), int64(len(x.payload))
+		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(x.payload)), int64(len(x.payload))
 	}
 	if u, ok := x.request.body.(streamed); ok {
 		hr.Header["Content-Type"] = mediaJSON
@@ -138,12 +136,22 @@ func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) er
 		err = errStalled
 	case x.excess.Load() && x.request.effect == Read:
 		err = errSentOften
-	case x.excess.Load():
+	case x.excess.Load() && x.client.settings().foreign:
 		err = errSentAgain
+	case x.excess.Load():
+		err = errEnded
+	case x.isOver():
+		err = context.DeadlineExceeded
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
 	return x.failed(err)
+}
+
+// isOver asks the clock, because the timer of the context may be late.
+func (x *exchange) isOver() bool {
+	at, ok := x.caller.Deadline()
+	return ok && !time.Now().Before(at)
 }
 
 var errStalled = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
@@ -262,9 +270,9 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 // a request, net/http resends a request without a body, or with GetBody, but never a request
 // with a partly read body. So a GET gets an empty body, which does not appear on the wire.
 //
-// A POST without a body needs no guard: net/http does not resend it, and would send an empty
-// body chunked, which services refuse without a content type. If a foreign transport resends the
-// POST, [exchange.trace] stops the copy.
+// A POST without a body has no guard: net/http would send an empty body chunked, which services
+// refuse without a content type. Over HTTP/1.1 net/http does not resend the POST. Over HTTP/2, and
+// if a caller's transport resends the POST, [exchange.trace] stops the copy.
 func guard(hr *http.Request) *http.Request {
 	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
 		return hr
@@ -292,7 +300,8 @@ const maxSent = 2 * (1 + maxRetries)
 // transport of a caller may repeat requests below every other guard.
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1: there trace closes the
-// connection under the request, against the advice of httptrace. Requests of a caller's
+// connection under the request, against the advice of httptrace. trace does the same if the
+// deadline of a mutation with a key is over. Requests of a caller's
 // transport to others do not count, because they lack the marks of the request: Host, User-Agent
 // and Authorization. A transport may replace some of the marks.
 func (x *exchange) trace(ctx context.Context, token Token) context.Context {
@@ -301,18 +310,31 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 		most = maxSent
 	}
 	hooks := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		x.gotConn.Add(1)
-		x.deadline.Got()
-		if x.written() >= most {
-			x.excess.Store(true)
+		isLate := x.deadline.IsOver()
+		if !isLate {
+			x.gotConn.Add(1)
+			x.deadline.Got(got.Conn)
+		}
+		x.excess.Store(x.excess.Load() || x.written() >= most)
+		if isLate || x.excess.Load() {
 			x.stop()
 			if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
 				_ = got.Conn.Close()
 			}
 		}
 	}}
-	if !x.client.settings().foreign {
+	isGuarded := x.request.effect == Read || x.request.method == http.MethodGet || x.payload != nil || x.request.isUpload()
+	switch {
+	case x.client.settings().foreign:
+	case isGuarded:
 		hooks.WroteHeaders = func() { x.wrote(0) }
+		return httptrace.WithClientTrace(ctx, hooks)
+	default: // net/http over HTTP/2 may send it again, before WroteHeaders
+		hooks.WroteHeaderField = func(name string, _ []string) {
+			if isHostField(name) {
+				x.wrote(0)
+			}
+		}
 		return httptrace.WithClientTrace(ctx, hooks)
 	}
 	hooks.WroteHeaderField = func(name string, value []string) {

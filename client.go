@@ -36,10 +36,10 @@ type Client struct {
 type config struct {
 	settings
 
-	session     *Session
-	store       TokenStore
-	maxConns    int // of each kind; 0 without WithMaxConns
-	connections transport.Options
+	session      *Session
+	store        TokenStore
+	maxConns     int // of each kind; 0 without WithMaxConns
+	withoutHTTP2 bool
 }
 
 // Option changes how [New] makes a client.
@@ -70,13 +70,14 @@ func WithHTTPClient(hc *http.Client) Option {
 	})
 }
 
-// WithMaxConns bounds the connections to the service: at most n for reads, and at most n for
-// mutations and checks, spare connections included. The default is 256: both kinds together take
-// half of the 1,024 open files that many systems allow a process.
+// WithMaxConns bounds the connections to the service: at most n for reads, at most n for
+// mutations and checks, and at most n for large documents, if the service speaks HTTP/2. Over
+// HTTP/2, n bounds the mutations and checks at once, which share connections. The default is 256,
+// and 90 over HTTP/2, because services usually allow 100.
 //
-// If all connections are busy, a call waits for a connection. If its context ends first, the
-// outcome is [OutcomeNotSent]. While the service stalls, calls keep their connections: if n
-// exceeds the limit on open files, dialing fails for the whole process.
+// A call beyond the bound waits. If its context ends first, the outcome is [OutcomeNotSent].
+// While the service stalls, calls keep their connections: if n exceeds the limit on open files,
+// dialing fails for the whole process. Many systems allow a process 1,024.
 //
 // WithMaxConns cannot be combined with [WithHTTPClient]: set MaxConnsPerHost of its Transport.
 func WithMaxConns(n int) Option {
@@ -89,33 +90,14 @@ func WithMaxConns(n int) Option {
 	}
 }
 
-// WithSpareConnections opens connections ahead, if the service does not speak HTTP/2: during a
-// mutation or a check, a spare connection for the next, which then takes one round trip over TLS
-// instead of three. The client keeps a spare connection for 2 seconds, and at most 16 of them
-// while mutations follow each other faster than connections open. Nothing is sent on a spare
-// connection before its request.
-//
-// The client replaces a spare connection that the service has closed, up to the first byte of the
-// request. If the service closes silent connections within 2 seconds, it may close one just as a
-// mutation arrives: the outcome is then unknown. So use spare connections for rows of mutations,
-// and with idempotency keys. There are none through a proxy, with [WithHTTPClient] or on Windows.
-func WithSpareConnections() Option {
-	return func(c *config) error {
-		c.connections.Spares = true
-		return nil
-	}
-}
-
 // WithoutHTTP2 has each mutation, and each read that checks a mutation, open a connection of its
 // own, which takes three round trips over TLS instead of one.
 //
-// Use it if the service, or a proxy before it, closes connections with HTTP/2 without notice: if
-// it closes one just as a mutation arrives, the outcome of the mutation is unknown. The notice of
-// HTTP/2, GOAWAY, names the last request: later mutations end with [OutcomeNotSent], and the
-// caller can repeat them.
+// Use it if the service, or a proxy before it, often closes connections of HTTP/2: if it closes one
+// just as a mutation arrives, or refuses a stream, the outcome of the mutation is unknown.
 func WithoutHTTP2() Option {
 	return func(c *config) error {
-		c.connections.HTTP2 = false
+		c.withoutHTTP2 = true
 		return nil
 	}
 }
@@ -208,20 +190,18 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 // error is an [*ArgumentError].
 //
 // If the service speaks HTTP/2, calls share a connection from the first mutation on. No call can
-// take the response to another, because a response belongs to its stream. Documents have
+// take the response to another, because a response belongs to its stream. Large documents have
 // connections of their own. See [WithoutHTTP2].
 //
-// Over HTTP/1.1, through a proxy and on Windows, each mutation opens a connection of its own, and
-// so does each read that checks a mutation. Other reads share connections. See
-// [WithSpareConnections].
+// Over HTTP/1.1 each mutation opens a connection of its own, and so does each read that checks a
+// mutation. Other reads share connections.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
 		return nil, err
 	}
 	c := &config{
-		settings:    settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}},
-		connections: transport.Options{HTTP2: true},
+		settings: settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}},
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -269,7 +249,7 @@ func (c *config) setTransport() error {
 	case !c.foreign:
 		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
 		pooled.OnProxyConnectResponse = refusalOfProxy
-		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, &c.base, c.connections)
+		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, !c.withoutHTTP2)
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}
@@ -296,7 +276,7 @@ func (c *Client) Close() {
 	}
 	if s := c.carrier.settings(); !s.foreign {
 		s.http.CloseIdleConnections()
-		s.fresh.Close()
+		s.fresh.CloseIdleConnections()
 	}
 }
 

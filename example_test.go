@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // must returns the value of a call that has to succeed.
@@ -176,27 +174,6 @@ func ExampleArgumentError() {
 	// not sent
 }
 
-// The service publishes few fields of its records. The rest is not lost.
-func ExampleRecord() {
-	service, client := demo()
-	loan := service.AddLoan(lendingtest.Loan{})
-	balance, err := client.Loans.TotalBalance(context.Background(), must(lending.ParseLoanID(loan.ID)))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	fmt.Printf("%s\n", balance.Raw())
-	var mine struct{ AvailableBalance json.Number } // as you have seen it in the answers
-	if err := balance.Decode(&mine); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println("exact, not a float:", mine.AvailableBalance)
-	// Output:
-	// {"loanId":"00000001-0004-4000-8000-000000000001","totalBalance":0.00,"availableBalance":10000.00,"limit":10000.00}
-	// exact, not a float: 10000.00
-}
-
 // Extra sends what the interface does not show. It cannot replace a typed field.
 func ExampleUserRequest_extra() {
 	service, client := demo()
@@ -324,54 +301,28 @@ func ExampleWithLogger() {
 	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation attempt=1 status=400 outcome=rejected
 }
 
-// An identifier from a URL. The error does not quote what it was.
-func ExampleParseCustomerID() {
-	id, err := lending.ParseCustomerID("3FA85F64-5717-4562-B3FC-2C963F66AFA6")
-	fmt.Println(id, err)
-	_, err = lending.ParseCustomerID("ada@example.com")
-	fmt.Println(err)
-	// Output:
-	// 3fa85f64-5717-4562-b3fc-2c963f66afa6 <nil>
-	// lending: customerId must be a UUID
-}
-
-// An identifier is a UUID of one kind of record, here a customer.
+// An identifier is a UUID of one kind of record, here a customer. In SQL the zero identifier is NULL.
 func ExampleID() {
 	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	_, err = lending.ParseCustomerID("ada@example.com")
+	fmt.Println(err) // does not quote the argument
+
 	text, err := json.Marshal(map[string]lending.CustomerID{"customerId": id})
 	fmt.Println(string(text), err)
-	fmt.Println(lending.CustomerID{}.IsZero())
-	// Output:
-	// {"customerId":"3fa85f64-5717-4562-b3fc-2c963f66afa6"} <nil>
-	// true
-}
 
-// An identifier in a database: database/sql calls Value for an argument,
-// db.Exec("INSERT INTO customers (id) VALUES ($1)", id), and Scan for a column,
-// rows.Scan(&id).
-func ExampleID_Scan() {
-	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	stored, err := id.Value()
+	stored, err := id.Value() // database/sql calls Value for an argument, and Scan for a column
 	fmt.Println(stored, err)
 	var loaded lending.CustomerID
-	fmt.Println(loaded.Scan(stored), loaded == id)
-
-	stored, err = lending.CustomerID{}.Value() // none yet: NULL
-	fmt.Println(stored, err)
-	fmt.Println(loaded.Scan(stored), loaded.IsZero())
+	fmt.Println(loaded.Scan(stored), loaded == id, loaded.Scan(nil), loaded.IsZero())
 	// Output:
+	// lending: customerId must be a UUID
+	// {"customerId":"3fa85f64-5717-4562-b3fc-2c963f66afa6"} <nil>
 	// 3fa85f64-5717-4562-b3fc-2c963f66afa6 <nil>
-	// <nil> true
-	// <nil> <nil>
-	// <nil> true
+	// <nil> true <nil> true
 }
 
 // A secret prints as "[redacted]", wherever it is.
@@ -414,58 +365,28 @@ func ExampleIsNotFound() {
 	// of a gateway: false
 }
 
-// A test of your receiver signs a delivery as the service does.
-func ExampleSign() {
-	body := []byte(`{"x":1}`)
-	request := httptest.NewRequest(http.MethodPost, "/webhooks", bytes.NewReader(body))
-	request.Header.Set(webhook.SignatureHeader, lending.Sign("whs_0123456789abcdef0123456789abcdef", body))
-	fmt.Println(request.Header.Get(webhook.SignatureHeader)[:18])
-	// Output: sha256=5C-4D-AA-5E
-}
-
 // A receiver of your own verifies the bytes of the body as they arrived, before it parses them.
 func ExampleVerify() {
+	const secret = "whs_0123456789abcdef0123456789abcdef" // of the subscription
 	body := []byte(`{"x":1}`)
-	signature := "sha256=5C-4D-AA-5E-98-5F-0A-A0-45-95-10-72-3C-45-E1-5E-DF-56-58-44-A0-43-51-77-49-5D-00-F8-03-E7-F0-2A"
-	fmt.Println(lending.Verify("whs_0123456789abcdef0123456789abcdef", body, signature))
+	signature := lending.Sign(secret, body) // a test of your receiver signs as the service does
+	fmt.Println(signature[:18], lending.Verify(secret, body, signature))
 
-	encodedAgain := []byte(`{"x": 1}`)
-	err := lending.Verify("whs_0123456789abcdef0123456789abcdef", encodedAgain, signature)
+	err := lending.Verify(secret, []byte(`{"x": 1}`), signature) // parsed and encoded again
 	fmt.Println(errors.Is(err, lending.ErrSignature))
 	// Output:
-	// <nil>
+	// sha256=5C-4D-AA-5E <nil>
 	// true
 }
 
-// A device that the service trusts is asked for no code.
-func ExampleWithCredentials() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
-		Username:           lendingtest.Username,
-		Password:           lending.NewSecret(lendingtest.Password),
-		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
-	}))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-	err = client.Session().SignIn(context.Background()) // or whatever is called first
-	fmt.Println("error:", err, "codes sent:", len(service.Sent()))
-	// Output: error: <nil> codes sent: 0
-}
-
-// A token outlives the program that signed in.
+// A token outlives the program that signed in. The file is of no use without the key.
 func ExampleWithTokenStore() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	directory, err := os.MkdirTemp("", "lending")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	directory := must(os.MkdirTemp("", "lending"))
 	defer os.RemoveAll(directory)
+	path, key := filepath.Join(directory, "token"), make([]byte, 32)
+	_, _ = rand.Read(key) // a program takes the key from where its secrets are kept
 
 	credentials := lending.Credentials{
 		Username: lendingtest.Username,
@@ -475,69 +396,27 @@ func ExampleWithTokenStore() {
 		},
 	}
 	for range 3 { // runs of the program
-		store, err := lending.NewFileTokenStore(filepath.Join(directory, "token"))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		store := must(lending.NewEncryptedTokenStore(must(lending.NewFileTokenStore(path)), key))
 		client, err := lending.New(service.URL, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		if err := client.Session().SignIn(context.Background()); err != nil {
-			fmt.Println(err)
-		}
+		token := must(client.Session().Token(context.Background()))
+		kept := must(os.ReadFile(path))
+		fmt.Println("in the clear:", bytes.Contains(kept, []byte(token.Value.Reveal())))
 		client.Close()
 	}
 	fmt.Println("codes sent:", len(service.Sent()))
-	// Output: codes sent: 1
+	// Output:
+	// in the clear: false
+	// in the clear: false
+	// in the clear: false
+	// codes sent: 1
 }
 
-// What lies in the file is of no use without the key.
-func ExampleNewEncryptedTokenStore() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	directory, err := os.MkdirTemp("", "lending")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(directory)
-
-	path, key := filepath.Join(directory, "token"), make([]byte, 32)
-	_, _ = rand.Read(key) // in its place: the key from where your secrets are kept
-	file, err := lending.NewFileTokenStore(path)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	store, err := lending.NewEncryptedTokenStore(file, key)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	client, err := lending.New(service.URL, lending.WithTokenStore(store), lending.WithCredentials(lending.Credentials{
-		Username: lendingtest.AdministratorUsername, // has no second factor
-		Password: lending.NewSecret(lendingtest.AdministratorPassword),
-	}))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-	token, err := client.Session().Token(context.Background())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	kept, err := os.ReadFile(path)
-	fmt.Println("kept:", len(kept) > 0, "in the clear:", bytes.Contains(kept, []byte(token.Value.Reveal())), err)
-	// Output: kept: true in the clear: false <nil>
-}
-
-// Where nobody can be asked while a call is under way, the code comes later: in another
-// request, which can be served by another process if both share a [lending.TokenStore].
+// A web service cannot ask for the code in the middle of a call. The call returns a challenge, and
+// another request completes the sign-in, in any process with the same [lending.TokenStore].
 func ExampleSession_CompleteTwoFactor() {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -550,30 +429,28 @@ func ExampleSession_CompleteTwoFactor() {
 		return
 	}
 	defer client.Close()
-
-	var required *lending.TwoFactorRequiredError
-	if err := client.Session().SignIn(context.Background()); !errors.As(err, &required) {
-		fmt.Println(err)
+	ctx := context.Background()
+	_, err = client.Applications.CreateCustomer(ctx, ada())
+	required, ok := errors.AsType[*lending.TwoFactorRequiredError](err)
+	fmt.Println(ok, lending.OutcomeOf(err))
+	if !ok {
 		return
 	}
-	fmt.Println(required)
-	kept, err := json.Marshal(required.Challenge) // it holds no secret
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	kept := must(json.Marshal(required.Challenge)) // in a row of the database: never send it to the browser
 
 	var challenge lending.Challenge
 	if err := json.Unmarshal(kept, &challenge); err != nil {
 		fmt.Println(err)
 		return
 	}
-	code := service.TwoFactorCode(lendingtest.Username) // that a person has entered
-	err = client.Session().CompleteTwoFactor(context.Background(), challenge, code)
-	fmt.Println("signed in:", err == nil)
+	for _, code := range []string{"000000", service.TwoFactorCode(lendingtest.Username)} { // a person enters them
+		err = client.Session().CompleteTwoFactor(ctx, challenge, code)
+		fmt.Println("wrong code:", lending.OutcomeOf(err) == lending.OutcomeRejected, "signed in:", err == nil)
+	}
 	// Output:
-	// lending: sign-in required: the service has sent a two-factor code
-	// signed in: true
+	// true not sent
+	// wrong code: true signed in: false
+	// wrong code: false signed in: true
 }
 
 // An oauth2.TokenSource of golang.org/x/oauth2 becomes a [lending.TokenSource] in a few
@@ -617,24 +494,15 @@ func (f fromOAuth2) Token(context.Context) (lending.Token, error) {
 	return lending.Token{Value: lending.NewSecret(token.AccessToken), Expires: token.Expiry}, nil
 }
 
-// isBusy is code under test: it asks for a status, and tells a busy service from a failing one.
-func isBusy(ctx context.Context, client *lending.Client, application lending.ApplicationID) (
-	wait time.Duration, busy bool,
-) {
-	_, err := client.Applications.Status(ctx, application)
-	var failed *lending.Error
-	if errors.As(err, &failed) && errors.Is(err, lending.ErrRateLimited) {
-		return failed.RetryAfter, true
-	}
-	return 0, false
-}
-
 // Any library that makes a RoundTripper can stub a route, for example github.com/jarcoal/httpmock.
-// Give each test its own transport. A stub checks no path parameter, record or state, and answers
-// a second send of a mutation like the first. lendingtest checks them, and counts executions.
+// Give each test its own transport. A stub checks no path parameter, record or state, and cannot tell
+// whether a mutation ran whose response is lost. lendingtest can, with Fault.ResetAfter and Executed.
 func ExampleWithHTTPClient_httpmock() {
 	mock := httpmock.NewMockTransport()
 	mock.RegisterResponder(http.MethodGet, `=~/api/Application/application-status/`,
+		httpmock.NewJsonResponderOrPanic(http.StatusOK, "In Review").
+			Then(httpmock.NewJsonResponderOrPanic(http.StatusOK, "Approved")))
+	mock.RegisterResponder(http.MethodPost, `=~/api/Application/cancel-application/`,
 		httpmock.NewStringResponder(http.StatusTooManyRequests, "").HeaderSet(http.Header{"Retry-After": {"7200"}}))
 
 	client, err := lending.New("https://lending.example",
@@ -645,38 +513,14 @@ func ExampleWithHTTPClient_httpmock() {
 		return
 	}
 	defer client.Close()
-	fmt.Println(isBusy(context.Background(), client, lending.ApplicationID(uuid.New())))
+	ctx, application := context.Background(), lending.ApplicationID(uuid.New())
+	fmt.Println(client.Applications.Status(ctx, application))
+	fmt.Println(client.Applications.Status(ctx, application))
+	fmt.Println(lending.NextOf(client.Applications.Cancel(ctx, application)))
 	fmt.Println("calls:", mock.GetTotalCallCount())
-	// Output:
-	// 2h0m0s true
-	// calls: 1
-}
-
-// A sequence of answers, and an answer that is lost: the mutation may have run, and the stub
-// cannot tell. lendingtest can, by Fault.ResetAfter and Executed.
-func ExampleWithHTTPClient_httpmockSequence() {
-	mock := httpmock.NewMockTransport()
-	mock.RegisterResponder(http.MethodGet, `=~/api/Application/application-status/`,
-		httpmock.NewJsonResponderOrPanic(http.StatusOK, "In Review").
-			Then(httpmock.NewJsonResponderOrPanic(http.StatusOK, "Approved")))
-	mock.RegisterResponder(http.MethodPost, `=~/api/Application/cancel-application/`,
-		httpmock.NewErrorResponder(errors.New("connection reset by peer")))
-
-	client, err := lending.New("https://lending.example",
-		lending.WithHTTPClient(&http.Client{Transport: mock}),
-		lending.WithTokenSource(lending.StaticToken("any-token")))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-	application := lending.ApplicationID(uuid.New())
-	fmt.Println(client.Applications.Status(context.Background(), application))
-	fmt.Println(client.Applications.Status(context.Background(), application))
-	err = client.Applications.Cancel(context.Background(), application)
-	fmt.Println(lending.OutcomeOf(err), errors.Is(err, lending.ErrOutcomeUnknown))
 	// Output:
 	// In Review <nil>
 	// Approved <nil>
-	// unknown true
+	// retry after 2h0m0s
+	// calls: 3
 }

@@ -28,7 +28,6 @@ type exchange struct {
 
 	key      *idempotencyKey     // of the mutation; nil for a call without a key
 	deadline *transport.Deadline // of a mutation with a key
-	prepared *transport.Prepared // the connection of a mutation with a key; may be nil
 
 	address url.URL // of the request
 	payload []byte  // the request record as JSON; nil without one, and for an upload

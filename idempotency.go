@@ -15,8 +15,6 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
-	"github.com/lendingapi/lending-go/internal/safely"
-	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // Idempotency is a layer around the mutations that have an idempotency key: see
@@ -91,8 +89,6 @@ type sendOnce struct {
 	within context.Context //nolint:containedctx // of Do: derives from ctx, and marks checks
 	over   error           // why send no longer works; nil if it works
 	answer *Response       // a 2xx response; nil if there was none
-
-	prepared *transport.Prepared // the connection for send; nil if there is none
 }
 
 var (
@@ -110,7 +106,7 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	if err := s.x.request.withheld; err != nil {
 		return nil, err
 	}
-	s.over, s.x.prepared = errSentTwice, s.prepared
+	s.over = errSentTwice
 	if ctx == s.within {
 		ctx = s.ctx
 	} else {
@@ -130,25 +126,11 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	return s.answer, nil
 }
 
-// prepare returns the connection for send, nil if send opens its connection itself.
-func (s *sendOnce) prepare() *transport.Prepared {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fresh := s.x.client.settings().fresh
-	if s.prepared == nil && fresh != nil && s.over == nil {
-		s.prepared = fresh.Prepare()
-	}
-	return s.prepared
-}
-
 // close waits for a running send, and refuses later ones.
 func (s *sendOnce) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = errSentLate
-	if s.prepared != nil {
-		s.prepared.Close()
-	}
 }
 
 // throughLayer has the layer make the mutation happen once. answered reports a response to
@@ -327,24 +309,6 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 	return nil
 }
 
-// Connect opens the connection for send. A layer can make its checks meanwhile, with Connect in a
-// goroutine. The error is for a call that was not sent. If send does not use the connection, the end
-// of Do closes it.
-//
-// Without Connect, and with a transport of [WithHTTPClient] or a proxy, send opens the connection.
-func (m *MutationCall) Connect(ctx context.Context) error {
-	prepared := m.hidden().prepare()
-	if prepared == nil {
-		return nil
-	}
-	// A hook of the caller's httptrace runs here, perhaps in a goroutine of the layer.
-	err := safely.Call[PanicError](func() error { return prepared.Connect(ctx) })
-	if err != nil {
-		return m.Error(err)
-	}
-	return nil
-}
-
 // Error returns the error of the call in its present state, with cause. The outcome is of this
 // call alone: set Outcome if an earlier call may have sent the mutation. Error hides the text of
 // a cause from another module, and waits for a send that still runs.
@@ -356,7 +320,7 @@ func (m *MutationCall) Error(cause error) *Error {
 }
 
 // Observe reports the layer's action to the observers: see [Call].Idempotency. Observe logs any
-// action except "sent", together with err if not nil. The text of err must show no value.
+// action except "sent": with err, which must show no value, at level WARN, and without it at DEBUG.
 func (m *MutationCall) Observe(ctx context.Context, action string, err error) {
 	x := m.exchange()
 	x.call.Idempotency = action

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
@@ -31,6 +32,7 @@ const personPace = 15 * time.Minute
 //	idempotency: needs review, answer lost for good              person, retry after 15 minutes
 //	idempotency: the key belongs to another request or account   stop
 //	idempotency: the store failed                                retry
+//	a store without its tables, rights or sign-in                person, retry after 15 minutes
 //	a subscription that is inactive or not saved                 person, retry after 15 minutes
 //	a function that panicked                                     person, retry after 15 minutes
 //	an error of a context, or of another package                 retry
@@ -93,7 +95,7 @@ func nextOf(err error) Next {
 		}
 	}
 	happened := errors.Is(err, ErrMayHaveHappened) || errors.Is(err, ErrOutcomeUnknown)
-	return Next{Retry: !happened, Person: happened}
+	return Next{Retry: !happened, Person: happened || redact.IsMisconfigured(err)}
 }
 
 // and returns the more careful decision in each field.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 )
 
@@ -44,10 +45,17 @@ type Attempt struct {
 	Idempotency string        // "sent" for a mutation with a key, "check" for a read of a layer; else ""
 }
 
+// foundNothing reports whether a read was told that the service has no such record. Most checks of
+// a layer find nothing. The service also says so with 400.
+func (a Attempt) foundNothing() bool {
+	missing := a.StatusCode == http.StatusNotFound || a.StatusCode == http.StatusBadRequest && a.Idempotency == idempotencyCheck
+	return a.Effect == Read && a.Err == nil && missing
+}
+
 // log writes the record of an attempt.
 func (a Attempt) log(ctx context.Context, logger *slog.Logger) {
 	level := slog.LevelDebug
-	if a.Outcome != OutcomeDone || a.Err != nil {
+	if (a.Outcome != OutcomeDone || a.Err != nil) && !a.foundNothing() {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{

@@ -56,7 +56,6 @@ type faultServer struct {
 	foreign  string // address that redirects point to
 	also     func() // closed with it
 	healed   atomic.Bool
-	sparing  atomic.Bool // a request before the trial leads to a spare connection
 
 	arrivals, accepted atomic.Int32
 	used               atomic.Int32 // connections with a request
@@ -136,10 +135,6 @@ func (s *faultServer) serve(conn net.Conn) {
 		}
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			return
-		}
-		if s.sparing.Load() {
-			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"spare"`))
-			continue
 		}
 		if s.warming.Load() > 0 {
 			s.meet()

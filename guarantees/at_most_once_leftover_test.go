@@ -82,8 +82,7 @@ func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 		t.Run(fmt.Sprint(pause), func(t *testing.T) {
 			t.Parallel()
 			service := newLeftovers(t, pause)
-			client := wire.NewClient(t, service.url, lending.WithTokenSource(lending.StaticToken("t")),
-				lending.WithSpareConnections())
+			client := wire.NewClient(t, service.url, lending.WithTokenSource(lending.StaticToken("t")))
 			const times = 400
 			taken := map[string]int{}
 			for range times / 2 {
@@ -243,7 +242,7 @@ func TestCheckHasItsOwnConnection(t *testing.T) {
 		}
 		used[r.RemoteAddr]++
 		wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)(w, r)
-	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))), lending.WithSpareConnections())
+	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 	warm := func() { _, _ = client.Loans.Get(t.Context(), catalog.Loan) }
 	for i := range 10 {
 		warm()

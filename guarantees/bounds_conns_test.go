@@ -3,9 +3,11 @@ package guarantees_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,6 +124,84 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 			ended := service.outcomes(test.n, test.most, func() error { return call(t.Context()) }, goOn)
 			assert.Equal(t, map[lending.Outcome]int{lending.OutcomeDone: test.n}, ended)
 		})
+	}
+}
+
+// newStallingHTTP2 returns a stalling service with HTTP/2. most is the largest number of its requests
+// at once.
+func newStallingHTTP2(t *testing.T) (s *stalling, most func() int32) {
+	t.Helper()
+	s = &stalling{goOn: make(chan struct{}), arrived: make(chan struct{}, 10_000)}
+	var mu sync.Mutex
+	var now, greatest int32
+	count := func(n int32) {
+		mu.Lock()
+		defer mu.Unlock()
+		now += n
+		greatest = max(greatest, now)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count(1)
+		s.arrived <- struct{}{}
+		select {
+		case <-s.goOn:
+		case <-r.Context().Done():
+		}
+		count(-1)
+		wire.Answer(http.StatusOK, "true")(w, r)
+	}))
+	server.EnableHTTP2, server.Config.ErrorLog = true, wire.QuietLog
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.open.Add(1)
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s, func() int32 { return greatest }
+}
+
+// TestCallsOverHTTP2AreBounded has more callers than WithMaxConns, or the usual limit of services,
+// allows at once. The calls beyond the bound wait, and share a connection with the others.
+func TestCallsOverHTTP2AreBounded(t *testing.T) {
+	t.Parallel()
+	const callers = 150
+	for _, test := range []struct {
+		name string
+		opts []lending.Option
+		most int
+	}{
+		{"with the option", []lending.Option{lending.WithMaxConns(5)}, 5},
+		{"without the option", nil, 90},
+	} {
+		for _, givesUp := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, gives up %t", test.name, givesUp), func(t *testing.T) {
+				service, most := newStallingHTTP2(t)
+				opts := append(test.opts, lending.WithTokenSource(lending.StaticToken("test-token")))
+				call := cancelOn(wire.NewClient(t, service.url, opts...))
+				ctx, giveUp := context.WithCancel(t.Context())
+				defer giveUp()
+				go func() { service.goOn <- struct{}{} }()
+				require.NoError(t, call(ctx)) // the client knows the protocol
+				<-service.arrived
+				ended := service.outcomes(callers, test.most, func() error { return call(ctx) }, func() {
+					if givesUp {
+						giveUp()
+					} else {
+						close(service.goOn)
+					}
+				})
+				assert.EqualValues(t, 1, service.open.Load(), "connections")
+				if givesUp { // a place that is given up can go to another call in that instant
+					assert.Equal(t, callers, ended[lending.OutcomeUnknown]+ended[lending.OutcomeNotSent])
+					assert.Greater(t, ended[lending.OutcomeNotSent], (callers-test.most)/8)
+					return
+				}
+				assert.Equal(t, map[lending.Outcome]int{lending.OutcomeDone: callers}, ended)
+				assert.EqualValues(t, test.most, most())
+			})
+		}
 	}
 }
 

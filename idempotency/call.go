@@ -65,7 +65,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	answer, err := k.turns(ctx)
 	switch {
 	case err != nil:
-		k.call.Observe(ctx, ActionRefused, err)
+		k.call.Observe(ctx, ActionRefused, k.news(err))
 		return nil, err
 	case answer != nil:
 		return answer, nil
@@ -73,6 +73,18 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	k.call.Observe(ctx, ActionSent, nil)
 	answer, err = send(ctx)
 	return answer, k.record(ctx, answer, err)
+}
+
+// news returns err, or nil if this process has reported the review of the key before.
+func (k *keyedCall) news(err error) error {
+	if !errors.Is(err, ErrNeedsReview) {
+		k.reviews.Delete(k.key)
+		return err
+	}
+	if _, known := k.reviews.LoadOrStore(k.key, true); known {
+		return nil
+	}
+	return err
 }
 
 // target returns the input of the checks, computed at the first use.

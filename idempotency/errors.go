@@ -124,6 +124,9 @@ func (e *Error) Next() lending.Next {
 	if errors.Is(e.kind, errCheckBefore) {
 		next = lending.NextOf(e.cause)
 	}
+	if errors.Is(e.kind, ErrStore) && e.cause != nil {
+		next.Person = next.Person || lending.NextOf(e.cause).Person
+	}
 	if errors.Is(e.kind, ErrAnswerLost) && e.RetryAfter > 0 { // a read may still find the response
 		next = wait
 	}

@@ -43,6 +43,7 @@ type settings struct {
 
 	clients *sync.Map               // from account to a client that has used the log
 	unsent  *sync.Map               // from the key in the store to an [unsent]
+	reviews *sync.Map               // the keys whose review this process has reported
 	salt    *atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
 }
 
@@ -51,7 +52,7 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in the store entries. Give the log to a client
 // with [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settings{store: entries, clients: new(sync.Map), unsent: new(sync.Map), salt: new(atomic.Pointer[string])}
+	s := settings{store: entries, clients: new(sync.Map), unsent: new(sync.Map), reviews: new(sync.Map), salt: new(atomic.Pointer[string])}
 	if opts != nil {
 		s.Options = *opts
 	}

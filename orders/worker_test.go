@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -602,6 +604,86 @@ func TestReplicas(t *testing.T) {
 			assert.Equal(t, 1, n, customer)
 		}
 		assert.Equal(t, count, service.Executed(route))
+	})
+}
+
+// TestOrdinaryRunLogsNoWarning completes orders without a fault. Most reads of the
+// checks find nothing, which is no warning.
+func TestOrdinaryRunLogsNoWarning(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		var lines strings.Builder
+		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		entries, ended := store.NewMemory(), 0
+		ctx, stop := context.WithCancel(t.Context())
+		client := fake.SignIn(t, service, nil, lending.WithLogger(logger),
+			lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+		step := func(ctx context.Context, order string) error {
+			key := func(mutation string) context.Context { return lending.WithIdempotencyKey(ctx, order+"/"+mutation) }
+			customer, err := client.Applications.CreateCustomer(key("create-customer"), lending.UserRequest{
+				FirstName: "Ada", LastName: "Lovelace", Email: order + "@example.com", MobileNumber: "(415) 555-0100",
+				Password: lending.NewSecret("Analytical-Engine-1"),
+			})
+			if err != nil {
+				return err
+			}
+			application, err := client.Applications.Create(key("create-application"), lending.ApplicationRequest{
+				CustomerID: customer.ID, BusinessName: "Engines", BusinessZip: "94105",
+			}, nil)
+			if err != nil {
+				return err
+			}
+			_, err = client.Applications.AddOrUpdateBankingData(key("bank"), application,
+				fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil)
+			if err != nil {
+				return err
+			}
+			if _, err = client.Applications.Process(key("process"), application); err == nil {
+				ended++
+			}
+			return err
+		}
+		list := func(context.Context) ([]string, error) { return []string{"order-1", "order-2"}, nil }
+		worker := fake.Must(orders.New(list, step, &orders.Options{Concurrency: 1}))
+		go func() { _ = worker.Run(ctx) }()
+		bubble.Elapse(30 * time.Second)
+		stop()
+		synctest.Wait()
+		assert.Equal(t, 2, ended)
+		assert.Empty(t, lines.String())
+	})
+}
+
+// TestReviewIsLoggedOnce has each pass call the step of an order that needs a review.
+func TestReviewIsLoggedOnce(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		var lines strings.Builder
+		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
+		application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
+		service.Fail("POST /api/Application/submit-bankstatement-document/{applicationId}",
+			lendingtest.Fault{ResetAfter: true})
+		list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
+		step := func(ctx context.Context, order string) error {
+			ctx = lending.WithIdempotencyKey(ctx, order+"/statement")
+			return client.Applications.SubmitBankStatement(ctx, application,
+				lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
+		}
+		var person, repeated int
+		worker := fake.Must(orders.New(list, step, &orders.Options{Report: func(r orders.Result) {
+			if r.Next.Person {
+				person++
+			}
+			if r.Next.Person && r.Repeated {
+				repeated++
+			}
+		}}))
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
+		defer stop()
+		require.ErrorIs(t, worker.Run(ctx), context.DeadlineExceeded)
+		assert.Greater(t, person, 10)
+		assert.Equal(t, person-1, repeated)
+		assert.Equal(t, 1, strings.Count(lines.String(), "no check can tell"), lines.String())
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +16,14 @@ import (
 )
 
 const (
-	maxCause  = 500  // bytes of a cause that an inbox keeps
-	readCause = 8192 // bytes of an error's text that Cause reads
+	maxCause = 500     // bytes of a cause that an inbox keeps
+	maxText  = 1 << 20 // bytes of an error's text
 )
 
 // Cause returns the text of err for the dead letter of event: a line of at most 500 bytes,
 // without control characters. "[redacted]" replaces every string and number of 3 bytes or more
-// from the data of the event.
+// from the data of the event, also as JSON or Go quote it, and every name of a member that is
+// no name of a field: letters of which the first is small.
 //
 // The errors of this library show no values. The errors of your function may: a value from
 // another source, or a part of a value, stays in the cause.
@@ -36,8 +38,10 @@ func Cause(event *Event, err error) string {
 	}); failed != nil {
 		text = "an error whose method Error panics"
 	}
-	text = strings.ToValidUTF8(text[:min(len(text), readCause)], "")
-	text = withoutValues(text, event)
+	if len(text) > maxText { // a cut could leave a part of a value
+		text = "an error with a text of more than 1 MiB"
+	}
+	text = withoutValues(strings.ToValidUTF8(text, ""), event)
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " ")
@@ -51,18 +55,10 @@ func Cause(event *Event, err error) string {
 // rest of a longer value would stay.
 func withoutValues(text string, event *Event) string {
 	var found []string
-	look := func(value string) {
-		for _, form := range []string{value, strings.Trim(strconv.Quote(value), `"`)} {
-			if len(value) >= 3 && strings.Contains(text, form) {
-				found = append(found, form)
-			}
+	for form := range formsIn(event.Data.Raw()) {
+		if len(form) >= 3 && strings.Contains(text, form) {
+			found = append(found, form)
 		}
-	}
-	decoder := json.NewDecoder(bytes.NewReader(event.Data.Raw()))
-	decoder.UseNumber()
-	var data any
-	if decoder.Decode(&data) == nil {
-		values(data, look)
 	}
 	slices.SortFunc(found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	var pairs []string
@@ -72,20 +68,37 @@ func withoutValues(text string, event *Event) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// values calls yield for each string and number in data.
-func values(data any, yield func(string)) {
-	switch data := data.(type) {
-	case map[string]any:
-		for _, member := range data {
-			values(member, yield)
+// formsIn yields the values in data, in each form that an error can show.
+func formsIn(data []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.UseNumber()
+		for from := int64(0); ; from = decoder.InputOffset() {
+			token, err := decoder.Token()
+			if err != nil {
+				return
+			}
+			at := decoder.InputOffset()
+			value, isText := token.(string)
+			if number, ok := token.(json.Number); ok {
+				value = number.String()
+			}
+			if value == "" || isText && isFieldName(value) && bytes.HasPrefix(bytes.TrimLeft(data[at:], " \t\r\n"), []byte(":")) {
+				continue
+			}
+			source := strings.Trim(string(data[from:at]), "{[,: \t\r\n")
+			escaped, _ := json.Marshal(value) // other than in source, for example with < as \u003c
+			for _, form := range []string{value, source, strconv.Quote(value), string(escaped)} {
+				if !yield(strings.Trim(form, `"`)) {
+					return
+				}
+			}
 		}
-	case []any:
-		for _, element := range data {
-			values(element, yield)
-		}
-	case string:
-		yield(data)
-	case json.Number:
-		yield(data.String())
 	}
+}
+
+// isFieldName reports whether the name of a member tells nothing of a person, as "loanId".
+func isFieldName(name string) bool {
+	small := func(c rune) bool { return 'a' <= c && c <= 'z' }
+	return small(rune(name[0])) && !strings.ContainsFunc(name, func(c rune) bool { return !small(c) && (c < 'A' || c > 'Z') })
 }

@@ -15,8 +15,10 @@ import (
 
 func TestCauseShowsNoValueOfTheEvent(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("0123456789", 800)
 	event := parsed(t, `{"webhookEvent":"WB_Loan_Opened","data":{"ssn":"123-45-6789","short":"123","code":731904,
-		"name":"Ann \"A\" Lee","deep":[{"mail":"ann@example.com"}],"n":7,"yes":true,"amount":"ü€"}}`)
+		"name":"Ann \"A\" Lee","deep":[{"mail":"ann@example.com"}],"n":7,"yes":true,"amount":"ü€",
+		"by phone" : {"4155550100":"home"}, "byName":{"Lee, A\/B":1}, "note":"a<b \u00e9", "key":"`+long+`"}}`)
 	for _, test := range []struct{ name, text, want string }{
 		{"no value", "loan closed", "loan closed"},
 		{"the longest value first", "ssn 123-45-6789 of 123", "ssn [redacted] of [redacted]"},
@@ -29,10 +31,16 @@ func TestCauseShowsNoValueOfTheEvent(t *testing.T) {
 		{"control characters", "a\x00b\r\n\tc\x1b[31m d\u2028e\u202ef", "a b c [31m d e f"},
 		{"bytes that are not UTF-8", "a\xffb", "ab"},
 		{"a long text", strings.Repeat("é", 1000), strings.Repeat("é", 248) + "…"},
+		{"a value longer than what is kept", strings.Repeat("é", 200) + long, strings.Repeat("é", 200) + "[redacted]"},
 		{
-			"a value across the end of the text that is read",
-			strings.Repeat("é", 4095) + "731904", strings.Repeat("é", 248) + "…",
+			"values whose removal moves the rest forward",
+			strings.Repeat(long, 2) + "x", "[redacted][redacted]x",
 		},
+		{"a name of a member that is a value", "no 4155550100 in by phone", "no [redacted] in [redacted]"},
+		{"a value as JSON escapes it", `{"note":"a\u003cb é"}`, `{"note":"[redacted]"}`},
+		{"a value as the event escapes it", `a<b \u00e9, Lee, A\/B`, "[redacted], [redacted]"},
+		{"a value with bytes that are not UTF-8", "731\xff904", "[redacted]"},
+		{"a text that is too long", strings.Repeat("x", 1<<20) + "y", "an error with a text of more than 1 MiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -133,7 +133,10 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON returns the event as received, or the JSON of its fields.
 func (e Event) MarshalJSON() ([]byte, error) {
-	return encode(e.Record, struct {
+	if received := e.Record.Raw(); received != nil {
+		return received, nil
+	}
+	return json.Marshal(struct {
 		ID      uuid.UUID         `json:"id"`
 		Name    lending.EventName `json:"webhookEvent"`
 		Data    lending.Record    `json:"data"`
@@ -146,61 +149,13 @@ func (e Event) MarshalJSON() ([]byte, error) {
 //	var created webhook.ApplicationCreated
 //	err := event.Data.Decode(&created)
 type ApplicationCreated struct {
-	lending.Record
+	Record           lending.Record          `json:"-"` // all fields
 	ExtraInformation ApplicationCreatedExtra `json:"extraInformation"`
-}
-
-// UnmarshalJSON sets the fields, and keeps data as the [lending.Record].
-func (a *ApplicationCreated) UnmarshalJSON(data []byte) error {
-	var fields struct{ ExtraInformation ApplicationCreatedExtra }
-	record, err := decode(data, &fields)
-	if err == nil {
-		*a = ApplicationCreated{record, fields.ExtraInformation}
-	}
-	return err
-}
-
-// MarshalJSON returns the record as received, or the JSON of its fields.
-func (a ApplicationCreated) MarshalJSON() ([]byte, error) {
-	return encode(a.Record, map[string]any{"extraInformation": a.ExtraInformation})
 }
 
 // ApplicationCreatedExtra has the published fields of the extra information.
 type ApplicationCreatedExtra struct {
-	lending.Record
 	Years Years `json:"years"`
-}
-
-// UnmarshalJSON sets the fields, and keeps data as the [lending.Record].
-func (a *ApplicationCreatedExtra) UnmarshalJSON(data []byte) error {
-	var fields struct{ Years Years }
-	record, err := decode(data, &fields)
-	if err == nil {
-		*a = ApplicationCreatedExtra{record, fields.Years}
-	}
-	return err
-}
-
-// MarshalJSON returns the record as received, or the JSON of its fields.
-func (a ApplicationCreatedExtra) MarshalJSON() ([]byte, error) {
-	return encode(a.Record, map[string]any{"years": a.Years})
-}
-
-// decode decodes data into fields and returns data as a Record, empty for null.
-func decode(data []byte, fields any) (lending.Record, error) {
-	if string(data) == "null" {
-		return lending.Record{}, nil
-	}
-	record := lending.NewRecord(bytes.Clone(data))
-	return record, record.Decode(fields)
-}
-
-// encode returns the record as received, or the JSON of fields.
-func encode(record lending.Record, fields any) ([]byte, error) {
-	if received := record.Raw(); received != nil {
-		return received, nil
-	}
-	return json.Marshal(fields)
 }
 
 // Years is the age of a business as the service writes it: a number, a number in a string, or in

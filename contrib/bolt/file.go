@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/redact"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
@@ -47,7 +48,7 @@ func openFile(path string, wait time.Duration) (*file, error) {
 		})
 		return err
 	})
-	return f, locked(err)
+	return f, explained(err)
 }
 
 // examine reads everything that bbolt reads to find the free pages. bbolt does this in a
@@ -59,7 +60,7 @@ func examine(path string, wait time.Duration) error {
 	} else if err != nil {
 		return err
 	}
-	return locked(contained(func() error {
+	return explained(contained(func() error {
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait, ReadOnly: true})
 		if err != nil {
 			return err
@@ -76,14 +77,26 @@ func examine(path string, wait time.Duration) error {
 	}))
 }
 
-func locked(err error) error {
-	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return errors.New("another process has the file open; stop that process or use another file")
+// explained returns err with the next step, for the errors of bbolt that a user can meet.
+func explained(err error) error {
+	switch {
+	case errors.Is(err, bbolterrors.ErrTimeout):
+		return errLocked
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum):
+		return errForeign
+	case errors.Is(err, bbolterrors.ErrDatabaseNotOpen):
+		return errClosed
 	}
 	return err
 }
 
-var errDamaged = errors.New("the file is damaged; stop the program, keep the file and restore a backup")
+// The texts of these errors are safe: package redact shows them in the errors of a log.
+const (
+	errLocked  = redact.Text("another process has the file open; stop that process or use another file")
+	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or restore a backup")
+	errClosed  = redact.Text("the file is closed; open it again")
+	errDamaged = redact.Text("the file is damaged; stop the program, keep the file and restore a backup")
+)
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }
 
@@ -104,7 +117,7 @@ func (f *file) use(call func() error) error {
 	if broken := f.broken.Load(); broken != nil {
 		return *broken
 	}
-	err := contained(call)
+	err := explained(contained(call))
 	if damaged(err) {
 		err = fmt.Errorf("lendingbolt: %w", err)
 		f.broken.Store(&err)

@@ -38,7 +38,7 @@ func (b *Inbox) Ages(context.Context) (ages webhook.InboxAges, err error) {
 // Ready implements [webhook.Inbox]. A closed or damaged file is not ready.
 func (b *Inbox) Ready(context.Context) error {
 	if err := b.file().view(func(*bbolt.Tx) error { return nil }); err != nil {
-		return fmt.Errorf("lendingbolt: the inbox is not ready: %w; open its file again", err)
+		return fmt.Errorf("lendingbolt: the inbox is not ready: %w", err)
 	}
 	return nil
 }

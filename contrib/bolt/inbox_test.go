@@ -127,7 +127,7 @@ func TestClosedInboxFails(t *testing.T) {
 	require.NoError(t, inbox.Close())
 	require.Error(t, inbox.Put(t.Context(), event("a")))
 	require.EqualError(t, inbox.Ready(t.Context()),
-		"lendingbolt: the inbox is not ready: database not open; open its file again")
+		"lendingbolt: the inbox is not ready: the file is closed; open it again")
 	_, err := inbox.Take(t.Context())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, webhook.ErrDuplicate)
@@ -149,6 +149,15 @@ func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webho
 	require.NoError(t, err)
 	require.Equal(t, name, entry.Event.Name)
 	return entry
+}
+
+func TestOpenRefusesAForeignFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("a diary\n"), 4096), 0o600))
+	_, err := lendingbolt.OpenInbox(path, nil)
+	require.EqualError(t, err,
+		"lendingbolt: open: the file is not of this package, or damaged; use another path, or restore a backup")
 }
 
 func TestOpenRefusesATruncatedFile(t *testing.T) {
@@ -219,7 +228,7 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			require.Error(t, err)
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
-			require.ErrorContains(t, inbox.Ready(t.Context()), "; open its file again")
+			require.ErrorContains(t, inbox.Ready(t.Context()), "; stop the program, keep the file and restore a backup")
 			_, err = inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 			require.Error(t, err)
 			_ = inbox.Close()

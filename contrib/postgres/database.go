@@ -3,6 +3,7 @@ package lendingpostgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,7 +64,11 @@ func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (
 	if state == readOnly { // the server may be a standby now; a new connection can find another
 		_ = conn.Conn().Close(ctx)
 	}
-	return errors.Is(err, errAgain) || passing(state) || state == "" && conn.Conn().IsClosed(), err
+	broken := state == "" && err != nil && conn.Conn().IsClosed()
+	if broken && ctx.Err() == nil {
+		err = fmt.Errorf("lendingpostgres: the connection broke: %w; check PostgreSQL and the network", err)
+	}
+	return errors.Is(err, errAgain) || passing(state) || broken, err
 }
 
 // errAgain means that a statement found neither its row nor a conflicting row, because another

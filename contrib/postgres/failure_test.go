@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
@@ -174,6 +175,39 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	kept, err := entries.Load(t.Context(), "key")
 	require.NoError(t, err)
 	require.Nil(t, kept)
+}
+
+// A store that a person has to set up says so, with the SQLSTATE and the next step, and NextOf does
+// not retry for ever in silence.
+func TestStoreWithoutTablesOrRightsNeedsAPerson(t *testing.T) {
+	url := database(t)
+	owner := connect(t, url)
+	role := owner.Config().ConnConfig.Database
+	_, err := owner.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN; GRANT USAGE ON SCHEMA public TO "+role)
+	require.NoError(t, err)
+	refused := func(want string) {
+		t.Helper()
+		pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.User = role })
+		log, err := idempotency.NewLog(storesOf(pool).idempotency, nil)
+		require.NoError(t, err)
+		client, err := lending.New("https://lending.example", lending.WithIdempotency(log))
+		require.NoError(t, err)
+		defer client.Close()
+		ctx := lending.WithIdempotencyKey(t.Context(), "key")
+		_, called := client.Applications.CreateCustomer(ctx, lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
+		})
+		for _, err := range []error{called, log.Ready(ctx)} {
+			require.ErrorContains(t, err, want)
+			require.Equal(t, lending.Next{Retry: true, After: 15 * time.Minute, Person: true}, lending.NextOf(err))
+		}
+		_, err = storesOf(pool).token.Load(ctx)
+		require.True(t, lending.NextOf(err).Person)
+	}
+	refused("PostgreSQL answered 42P01: a table is missing; call Migrate")
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), owner, nil))
+	refused("PostgreSQL answered 42501: the role lacks a right")
 }
 
 // After a failover a connection can lead to a standby. The stores open another connection, which

@@ -2,10 +2,12 @@ package lendingpostgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +17,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// The writes of the function and the removal of the event commit together.
+// The writes of the function and the removal of the event commit together. Here the function fails
+// once after its write, which is rolled back.
 func ExampleInbox_WorkTx() {
 	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
@@ -30,10 +33,16 @@ func ExampleInbox_WorkTx() {
 		return
 	}
 	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef")
+	var calls atomic.Int32
 	act := func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 		_, err := tx.Exec(ctx, "INSERT INTO booked VALUES ($1)", event.Key())
+		if calls.Add(1) == 1 {
+			return errors.New("the ledger is closed")
+		}
 		return err
 	}
+	// For this example only: the default is 5 s to 1 h.
+	options := &webhook.WorkOptions{Backoff: func(int) time.Duration { return 0 }}
 	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
 	if err != nil {
 		fmt.Println(err)
@@ -47,7 +56,7 @@ func ExampleInbox_WorkTx() {
 	}
 
 	http.Handle("/webhooks", receiver)
-	go inbox.WorkTx(ctx, act, nil)
+	go inbox.WorkTx(ctx, act, options)
 
 	const body = `{"webhookEvent":"WB_Loan_Created"}`
 	for range 2 { // the same delivery
@@ -67,11 +76,11 @@ func ExampleInbox_WorkTx() {
 	}
 	var booked int
 	err = pool.QueryRow(ctx, "SELECT count(*) FROM booked").Scan(&booked)
-	fmt.Println("booked:", booked, err)
+	fmt.Println("calls:", calls.Load(), "booked:", booked, err)
 	// Output:
 	// answered 204
 	// answered 204
-	// booked: 1 <nil>
+	// calls: 2 booked: 1 <nil>
 }
 
 // An event from a transaction is in the inbox after the commit, and never without it.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
 //go:embed migrations/*.sql
@@ -56,6 +58,9 @@ func Migrations(tables *Tables) ([]Migration, error) {
 //
 // The role needs the right to create tables in the schema, and to create the schema if there is
 // none. No such right is needed if all steps are done, for example by an administrator.
+//
+// If another transaction has locked a table, for example a backup, Migrate gives up its own locks
+// after a second, so that the stores can go on, and tries again for half a minute.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
 	all, err := Migrations(tables)
 	if err != nil {
@@ -65,14 +70,45 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
 	if done, err := p.version(ctx, pool); err != nil || done >= len(all) {
 		return err
 	}
+	ending, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var locked error
+	for try := 1; ; try++ {
+		err := p.migrate(ctx, pool, all)
+		state := stateOf(err)
+		if state == lockTimedOut {
+			locked = fmt.Errorf("%w; end the transaction that has locked the table (pg_blocking_pids finds it), then call Migrate again", err)
+			_ = backoff.Sleep(ending, backoff.Doubled(try, 100*time.Millisecond, 5*time.Second))
+		}
+		switch {
+		case err == nil:
+			return nil
+		case locked != nil && (ctx.Err() != nil || state == lockTimedOut && ending.Err() != nil):
+			return locked
+		case state == notPermitted:
+			return fmt.Errorf("%w; call Migrate with a role that may create tables in the schema", err)
+		case state != lockTimedOut:
+			return err
+		}
+	}
+}
+
+const lockTimedOut, notPermitted = "55P03", "42501" // SQLSTATE
+
+// migrate runs the steps that are not done, in a transaction.
+func (p place) migrate(ctx context.Context, pool *pgxpool.Pool, all []Migration) error {
 	// A snapshot from before the lock would not show the steps of the other processes.
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		// A lock of the transaction works through a pooler.
 		if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))", p.table("migration")); err != nil {
 			return err
 		}
-		if err := p.begin(ctx, tx); err != nil {
+		// A statement that waits for a table would stop all later users of the table.
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '1s'"); err != nil {
 			return err
+		}
+		if err := p.begin(ctx, tx); err != nil {
+			return fmt.Errorf("lendingpostgres: migrate: %w", err)
 		}
 		var done int // under the lock
 		if err := tx.QueryRow(ctx, p.sql(lastVersion)).Scan(&done); err != nil {

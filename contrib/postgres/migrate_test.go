@@ -1,10 +1,12 @@
 package lendingpostgres_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
@@ -86,6 +88,28 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil),
 		"migration 1, token idempotency and inbox")
 	assert.Equal(t, "public.lending_idempotency", tables(t, pool))
+}
+
+// Migrate does not wait long for a table that another transaction has locked: later users of the
+// table would wait behind it.
+func TestMigrateGivesUpItsLocks(t *testing.T) {
+	pool := connect(t, database(t))
+	holding, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = holding.Rollback(context.WithoutCancel(t.Context())) })
+	_, err = holding.Exec(t.Context(), "CREATE TABLE lending_inbox ()")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = lendingpostgres.Migrate(ctx, pool, nil)
+	require.ErrorContains(t, err, "lock timeout")
+	require.ErrorContains(t, err, "end the transaction that has locked the table")
+
+	migrated := make(chan error)
+	go func() { migrated <- lendingpostgres.Migrate(t.Context(), pool, nil) }()
+	waitsForALock(t, pool)
+	require.NoError(t, holding.Rollback(t.Context()))
+	require.NoError(t, <-migrated)
 }
 
 func TestNamesThatCannotBe(t *testing.T) {

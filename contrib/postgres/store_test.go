@@ -25,7 +25,7 @@ import (
 // Every store keeps its contract with only the documented rights, with prepared statements and
 // behind a simulated pooler. LENDING_TEST_PGBOUNCER names a real pooler: /usr/sbin/pgbouncer.
 func TestStoresKeepTheirContracts(t *testing.T) {
-	const shadowing = "with functions of others in the search path"
+	const shadowing = "with functions and operators of others in the search path"
 	settings := map[string]func(*pgxpool.Config){
 		"prepared statements": func(*pgxpool.Config) {},
 		"serializable, behind a pooler": func(c *pgxpool.Config) {

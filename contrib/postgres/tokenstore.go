@@ -82,8 +82,10 @@ WHERE kept.owner IS NULL OR kept.owner = $2::text
 RETURNING owner = $2::text, lease`
 
 // microseconds since 1970. PostgreSQL 13 computes extract in floating point. These two parts are
-// whole numbers that floating point represents exactly.
-const microseconds = `(extract(epoch FROM pg_catalog.date_trunc('second', now))::bigint * 1000000 + extract(microseconds FROM now)::bigint % 1000000)`
+// whole numbers that floating point represents exactly. Like each operator in this package, % gets
+// the types for which pg_catalog has an operator: otherwise PostgreSQL would call that of any role
+// that may create operators in the search path.
+const microseconds = `(extract(epoch FROM pg_catalog.date_trunc('second', now))::bigint * 1000000 + extract(microseconds FROM now)::bigint % 1000000::bigint)`
 
 // Acquire implements [lending.TokenStore].
 func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {

@@ -58,8 +58,10 @@ func Describe(err error) (text string, ok bool) {
 		return "the HTTP/2 stream was reset", true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
 		return "connection closed before the answer was complete", true
+	case errors.Is(err, net.ErrClosed):
+		return "the connection is closed", true
 	}
-	return "", false
+	return describeStore(err)
 }
 
 // OrType is Describe, with the type for an unknown kind.

@@ -42,6 +42,14 @@ func IsKnown(err error) bool {
 	return safe || known
 }
 
+// IsMisconfigured is [neterr.IsMisconfigured], also for the causes of hidden errors.
+func IsMisconfigured(err error) bool {
+	if hidden, ok := errors.AsType[*hidden](err); ok && hidden.cause() != nil && IsMisconfigured(hidden.cause()) {
+		return true
+	}
+	return neterr.IsMisconfigured(err)
+}
+
 // hidden keeps an error for errors.Is and errors.As and shows another text.
 //
 // The type is a [net.Error], so that errors.As for a net.Error finds it and not the cause. It

@@ -2,18 +2,20 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
-// New returns a transport with a limit on every stage and on connections. Idle connections live
-// for a few seconds, far less than at a load balancer: a burst of reads shares a connection, and
-// few requests meet a closing connection.
+// New returns a transport for reads, with a limit on every stage and on connections. Idle
+// connections live for a few seconds, far less than at a load balancer: a burst of reads shares a
+// connection, and few requests meet a closing connection.
 func New(maxConns int) *http.Transport {
 	var protocols http.Protocols
-	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
+	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -28,4 +30,77 @@ func New(maxConns int) *http.Transport {
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for the connections of Fresh
 	}
+}
+
+// Fresh is a transport for mutations and their checks. If the service speaks HTTP/2, requests
+// share a connection: a response belongs to its stream. Over HTTP/1.1 each request has a
+// connection on which nothing was sent before. A late or second response of the service then
+// cannot answer the next mutation, or the next check, whose "not found" would resend a mutation.
+//
+// A connection writes nothing after the process stood still, and nothing after the deadline of the
+// request that opened it: see [WithDeadline].
+type Fresh struct {
+	shared *http.Transport // net/http keeps no connection of HTTP/1.1, and shares those of HTTP/2
+	alone  *http.Transport // over HTTP/1.1
+	http2  atomic.Bool     // the last response came over HTTP/2
+	calls  chan struct{}   // an element for each request over HTTP/2
+}
+
+// maxCalls is the largest number of requests over HTTP/2 at once. Services allow 100 or more, and
+// reset requests above their limit.
+const maxCalls = 90
+
+// NewFresh returns a transport with the limits and the TLS of like.
+func NewFresh(like *http.Transport, http2 bool) *Fresh {
+	t, dial := like.Clone(), like.DialContext
+	t.MaxIdleConnsPerHost = -1
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return watch(conn, deadlineIn(ctx)), nil
+	}
+	f := &Fresh{shared: t, alone: t, calls: make(chan struct{}, min(maxCalls, like.MaxConnsPerHost))}
+	if http2 {
+		f.shared = t.Clone()
+		f.shared.Protocols.SetHTTP2(true)
+		f.shared.IdleConnTimeout = 30 * time.Second
+		f.shared.HTTP2 = &http.HTTP2Config{
+			SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second, WriteByteTimeout: 10 * time.Second,
+		}
+	}
+	return f
+}
+
+// RoundTrip implements [http.RoundTripper]. A request with Close does not share a connection,
+// which net/http would close for all.
+func (f *Fresh) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Close {
+		return f.alone.RoundTrip(r)
+	}
+	if f.SpeaksHTTP2() {
+		select {
+		case f.calls <- struct{}{}:
+			defer func() { <-f.calls }()
+		case <-r.Context().Done():
+		}
+		if r.Context().Err() != nil {
+			return nil, context.Cause(r.Context())
+		}
+	}
+	resp, err := f.shared.RoundTrip(r)
+	if err == nil {
+		f.http2.Store(resp.ProtoMajor == 2)
+	}
+	return resp, err
+}
+
+// SpeaksHTTP2 reports whether requests share a connection at present.
+func (f *Fresh) SpeaksHTTP2() bool { return f.http2.Load() }
+
+// CloseIdleConnections closes the connections without requests.
+func (f *Fresh) CloseIdleConnections() {
+	f.shared.CloseIdleConnections()
+	f.alone.CloseIdleConnections()
 }

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,8 +22,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// TestTransportIsBounded holds that no stage of a connection can last for ever, in a
-// bubble: the service is the other end of a pipe.
+// TestTransportIsBounded holds that no stage of a connection lasts for ever, in a bubble: the
+// service is the other end of a pipe.
 func TestTransportIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -71,45 +73,119 @@ func TestTransportIsBounded(t *testing.T) {
 	assert.False(t, one.DisableKeepAlives)
 }
 
-// TestTransportSpeaksNoHTTP2 holds that even a service that offers HTTP/2 gets HTTP/1.1:
-// HTTP/2 repeats requests by itself.
-func TestTransportSpeaksNoHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "{}")
-	}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-	one := transport.New(256)
-	defer one.CloseIdleConnections()
-	one.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	one.TLSClientConfig.NextProtos = nil
-	resp, err := (&http.Client{Transport: one}).Get(server.URL)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, "HTTP/1.1", resp.Proto)
-	assert.False(t, one.Protocols.HTTP2() || one.Protocols.UnencryptedHTTP2())
+// service is a service over TLS whose responses name the protocol and the connection of the request.
+type service struct {
+	*httptest.Server
+	like *http.Transport
 }
 
-// TestMutationsResumeTLS holds that the connection of a command costs no whole handshake
-// where there was one before.
-func TestMutationsResumeTLS(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "true")
+func serve(t *testing.T, http2 bool) *service {
+	t.Helper()
+	s := &service{}
+	var mu sync.Mutex
+	connections := map[string]int{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if connections[r.RemoteAddr] == 0 {
+			connections[r.RemoteAddr] = len(connections) + 1
+		}
+		_, _ = fmt.Fprintf(w, "%s %d", r.Proto, connections[r.RemoteAddr])
 	}))
-	defer server.Close()
-	pooled := transport.New(256)
-	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	fresh := transport.NewFresh(pooled, parsed(t, server.URL), transport.Options{})
-	defer fresh.Close()
-	hc := &http.Client{Transport: fresh}
-	for _, resumes := range []bool{false, true, true} {
-		t.Run(fmt.Sprint(resumes), func(t *testing.T) {
-			resp, err := hc.Post(server.URL, "application/json", strings.NewReader("{}"))
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, resp.Body)
-			require.NoError(t, errors.Join(err, resp.Body.Close()))
-			assert.Equal(t, resumes, resp.TLS.DidResume)
+	s.EnableHTTP2 = http2
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	s.like = transport.New(256)
+	s.like.TLSClientConfig.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	return s
+}
+
+// post returns the text of the response, and the response.
+func post(ctx context.Context, through http.RoundTripper, address string, close bool) (string, *http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("{}"))
+	if err != nil {
+		return "", nil, err
+	}
+	r.Close = close
+	resp, err := through.RoundTrip(r)
+	if err != nil {
+		return "", nil, err
+	}
+	text, err := io.ReadAll(resp.Body)
+	return string(text), resp, errors.Join(err, resp.Body.Close())
+}
+
+// TestRequestsShareOnlyHTTP2 counts the connections of a service. Each request over HTTP/1.1 has a
+// connection of its own, and so has a request with Close.
+func TestRequestsShareOnlyHTTP2(t *testing.T) {
+	apart := []string{"HTTP/1.1 1", "HTTP/1.1 2", "HTTP/1.1 3", "HTTP/1.1 4"}
+	for _, test := range []struct {
+		name         string
+		offers, asks bool
+		want         []string
+	}{
+		{"both", true, true, []string{"HTTP/2.0 1", "HTTP/2.0 1", "HTTP/1.1 2", "HTTP/2.0 1"}},
+		{"client without", true, false, apart},
+		{"service without", false, true, apart},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, test.offers)
+			fresh := transport.NewFresh(s.like, test.asks)
+			defer fresh.CloseIdleConnections()
+			assert.False(t, fresh.SpeaksHTTP2())
+			for i, want := range test.want {
+				got, _, err := post(t.Context(), fresh, s.URL, i == 2)
+				require.NoError(t, err)
+				assert.Equal(t, want, got)
+				assert.Equal(t, strings.HasPrefix(test.want[0], "HTTP/2"), fresh.SpeaksHTTP2())
+			}
 		})
 	}
+}
+
+// TestMutationsResumeTLS holds that the second connection of a mutation needs no whole handshake.
+func TestMutationsResumeTLS(t *testing.T) {
+	s := serve(t, false)
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	for _, resumes := range []bool{false, true, true} {
+		_, resp, err := post(t.Context(), fresh, s.URL, false)
+		require.NoError(t, err)
+		assert.Equal(t, resumes, resp.TLS.DidResume)
+	}
+}
+
+// TestRequestsGoThroughAProxy holds that connections through a proxy share, and are watched, as all
+// others.
+func TestRequestsGoThroughAProxy(t *testing.T) {
+	s := serve(t, true)
+	tunnels := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tunnels++
+		service, err := net.Dial("tcp", r.Host)
+		if !assert.NoError(t, err) {
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		client, _, err := w.(http.Hijacker).Hijack()
+		if !assert.NoError(t, err) {
+			return
+		}
+		go func() {
+			_, _ = io.Copy(service, client)
+			_ = service.Close()
+		}()
+		_, _ = io.Copy(client, service)
+		_ = client.Close()
+	}))
+	defer proxy.Close()
+	s.like.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	for range 3 {
+		got, _, err := post(t.Context(), fresh, s.URL, false)
+		require.NoError(t, err)
+		assert.Equal(t, "HTTP/2.0 1", got)
+	}
+	assert.Equal(t, 1, tunnels)
 }

@@ -76,7 +76,7 @@ func (b inbox) describes() {
 	e, start := named("WB_Loan_Opened", 1), time.Now()
 	b.told("Put", b.inbox.Put(b.Context(), e))
 	b.retry(b.taken(), 0)
-	cause := errors.New(hostile + "code 731904 " + strings.Repeat("x", 1<<20))
+	cause := errors.New(hostile + "code 731904 " + strings.Repeat("x", 1<<16))
 	entry := b.taken()
 	b.told("DeadLetter", b.inbox.DeadLetter(b.Context(), entry, cause))
 	letter := b.only(letters)

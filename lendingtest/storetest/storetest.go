@@ -1,15 +1,11 @@
 // Package storetest tests a store of your own against the contract of its interface. The stores
 // of this library and of contrib pass the same suites:
 //
-//	func TestFileTokenStoreKeepsItsContract(t *testing.T) {
-//		t.Parallel()
+//	func TestTokenStoreKeepsItsContract(t *testing.T) {
+//		client := startRedis(t).client()
+//		defer client.Close()
 //		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-//			path := filepath.Join(t.TempDir(), "token")
-//			return func() lending.TokenStore {
-//				store, err := lending.NewFileTokenStore(path)
-//				require.NoError(t, err)
-//				return store
-//			}
+//			return func() lending.TokenStore { return tokenStore(t, client, t.Name()) }
 //		})
 //	}
 //

@@ -358,5 +358,5 @@ func TestLife(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "On Hold", snap.Applications[0].Status)
 	assert.Equal(t, lendingtest.Cents(2487_50), snap.Loans[0].Balance)
-	assert.Len(t, b.complaints(), 2, "the update and the reset that were refused")
+	assert.Len(t, b.complaints(), 1, "the update that was refused")
 }
