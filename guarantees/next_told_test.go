@@ -152,7 +152,6 @@ var nextTests = []struct {
 	{"signature", "ErrSignature", given(lending.Verify("a", []byte("{}"), "sha256=00")), stop},
 	{"panic", "PanicError", given(&lending.PanicError{Value: 1}), review},
 	{"inactive", "ErrInactive", given(lending.ErrInactive), review},
-	{"not saved", "ErrNotSaved", given(errors.Join(nil, lending.ErrNotSaved)), review},
 	{"repeated page", "ErrRepeatedPage", given(&lending.PageError{Err: lending.ErrRepeatedPage}), retry},
 	{"page of a rejected read", "PageError", func(d *desk) error {
 		return &lending.PageError{Err: reading(lendingtest.Fault{Status: 403})(d)}

@@ -52,7 +52,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	c.that(r.By != "", "By", lending.CodeRequired, "must not be empty")
 	c.that(r.Why != "", "Why", lending.CodeRequired, "must not be empty")
 	c.that(f.evidence == happened || f.evidence == absent, "Verdict", lending.CodeRequired, "must be Happened or NotHappened")
-	c.that(f.err == nil, "Verdict", lending.CodeEncoding, "must hold an answer that can be written as JSON")
+	c.that(f.err == nil, "Verdict", lending.CodeUnsafe, "must hold an answer that can be written as JSON")
 	if err := c.err(); err != nil {
 		return err
 	}
