@@ -155,9 +155,3 @@ func keyIn(ctx context.Context) *idempotencyKey {
 func withoutKey(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
 }
-
-// Values of [Call].Idempotency that this package sets.
-const (
-	idempotencyCheck = "check" // a read that a layer makes
-	idempotencySent  = "sent"  // a mutation with a key that a layer sends
-)

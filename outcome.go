@@ -90,7 +90,7 @@ var (
 	// ErrInactive means that the service sends no events for the subscription of
 	// [WebhooksService.Ensure]: it is switched off, or the service reported success and did not
 	// save it, or saved no secret. The text says which.
-	ErrInactive = errors.New("lending: webhook subscription: it is switched off; ask the service to switch it on")
+	ErrInactive error = redact.Text("lending: webhook subscription: it is switched off; ask the service to switch it on")
 	// ErrSignature is in every error of [Verify].
 	ErrSignature = errors.New("lending: webhook signature not accepted")
 	// ErrLeaseHeld is of a [TokenStore]: another owner has the lease.

@@ -53,7 +53,8 @@ type consumer struct {
 	inbox        Inbox
 	handle       EventFunc
 	receiver     http.Handler
-	wrong        chan struct{} // signals a wrong signature
+	wrong        chan struct{}               // signals a wrong signature
+	subscribed   lending.WebhookSubscription // as Ensure has left it; only follow uses it
 
 	mu       sync.Mutex
 	secret   lending.Secret
@@ -190,6 +191,7 @@ func (c *consumer) follow(ctx context.Context) error {
 	err := c.untilDone(ctx, "subscribing", func() error {
 		ensured, err := c.client.Webhooks.Ensure(ctx, c.target, c.subscription)
 		if err == nil {
+			c.subscribed = ensured.Subscription
 			c.use(ensured.Subscription.Secret)
 		}
 		return err
@@ -223,9 +225,7 @@ func (c *consumer) read(ctx context.Context) error {
 		off = errGone
 	case err != nil:
 		return err
-	case now.WebhookURI != c.subscription.WebhookURI || slices.ContainsFunc(c.subscription.Webhooks, func(event lending.EventName) bool {
-		return len(now.Webhooks) > 0 && !slices.Contains(now.Webhooks, event) // an empty list means all events
-	}):
+	case now.WebhookURI != c.subscribed.WebhookURI || !sameEvents(now.Webhooks, c.subscribed.Webhooks):
 		off = errElsewhere
 	case !now.IsActive:
 		off = lending.ErrInactive
@@ -240,6 +240,10 @@ func (c *consumer) read(ctx context.Context) error {
 	defer c.mu.Unlock()
 	c.off = off
 	return nil
+}
+
+func sameEvents(a, b []lending.EventName) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func (c *consumer) offBecause() error {

@@ -163,16 +163,16 @@ func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 		} {
 			var was lendingtest.Subscription
 			c.service.UpdateSubscription(id, func(s *lendingtest.Subscription) { was = *s; tt.change(s) })
-			bubble.Elapse(10 * time.Minute)
+			bubble.Elapse(11 * time.Minute)
 			require.ErrorContains(t, c.Ready(t.Context()), tt.want)
 			require.Contains(t, c.log.String(), tt.want)
 			c.service.UpdateSubscription(id, func(s *lendingtest.Subscription) { *s = was })
-			bubble.Elapse(10 * time.Minute)
+			bubble.Elapse(11 * time.Minute)
 			require.NoError(t, c.Ready(t.Context()))
 		}
 		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target))
 		require.NoError(t, c.client.Webhooks.Unregister(t.Context(), c.target, *subscription))
-		bubble.Elapse(10 * time.Minute)
+		bubble.Elapse(11 * time.Minute)
 		require.ErrorContains(t, c.Ready(t.Context()), "no subscription")
 		require.NoError(t, c.stop())
 	})
