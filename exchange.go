@@ -35,6 +35,7 @@ type exchange struct {
 	attempts int
 	answer   Response      // the last response
 	parsed   parsedAnswer  // the content of answer: see [exchange.content]
+	noRecord bool          // the mutation happened, and the layer has no record of the response
 	reply    http.Response // the part of answer for the http.Client
 	body     io.LimitedReader
 	err      error // the error of the last attempt
