@@ -107,8 +107,8 @@ func TestEveryShapeIsTaken(t *testing.T) {
 	require.NoError(t, asTaken(t.Context(), client, nil))
 }
 
-// TestEveryRecordIsTaken holds that As or ListAs takes the results of every method that
-// has one which is no scalar, and none that is put together of several.
+// As or ListAs takes the result of every method with a record or a list, except results made of
+// several.
 func TestEveryRecordIsTaken(t *testing.T) {
 	takes := reflect.TypeFor[interface{ Decode(v any) error }]()
 	others := []string{
@@ -268,7 +268,7 @@ func TestIteratorsAreTyped(t *testing.T) {
 	assert.Len(t, s.queries, before+1, "breaking off costs nothing")
 }
 
-// TestMutationHasHappenedThatDoesNotDecode holds that nobody takes it for one to send again.
+// Nobody can mistake it for a reason to send again.
 func TestMutationHasHappenedThatDoesNotDecode(t *testing.T) {
 	const created = `{"id":` + someID + `,"n":12345,"loan":"hush"}`
 	client := wire.Serve(t, wire.Answer(http.StatusOK, created))
@@ -393,8 +393,8 @@ var decodeErrorText = regexp.MustCompile(`^lending: record: (not JSON|(field ` +
 	`"([A-Za-z0-9]+|\[\d+\]|\*)((\.[A-Za-z0-9]+)|\[\d+\]|\.?\*)*": )?` +
 	`(an? (string|number|boolean|object|array|key)|null) does not fit [^ ]+( \{\})?)$`)
 
-// FuzzDecodeError holds that no text makes an error that shows more than fields and types,
-// and that what is decoded is what encoding/json makes of it.
+// No text makes an error with more than fields and types, and the decoded value is that of
+// encoding/json.
 func FuzzDecodeError(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `{"inner":{"zip":"hush"}}`, `{"INNER":{"Zip":true}}`,
@@ -718,8 +718,8 @@ func TestDecodeRefusesWhatEmbedsARecord(t *testing.T) {
 	assert.Equal(t, 3, page.TotalCount)
 }
 
-// TestMisfitsInDeepTextsCostLittle holds that the time grows with the length of the text, and not
-// with its square: As takes no context. The path ends after 32 steps.
+// The time grows with the length of the text, and not with its square: As takes no context. The
+// path ends after 32 steps.
 func TestMisfitsInDeepTextsCostLittle(t *testing.T) {
 	const depth = 9000 // near the 10,000 of encoding/json
 	type deep struct {
@@ -874,8 +874,7 @@ func TestRecordsLogTheirSize(t *testing.T) {
 	assert.Contains(t, b.String(), "record of 14 bytes")
 }
 
-// TestTimesAreUTC holds that a time is the same whatever zone it is written in, to
-// assert.Equal and to ==.
+// Times in different zones are equal to assert.Equal and to ==.
 func TestTimesAreUTC(t *testing.T) {
 	for _, text := range []string{
 		"2026-03-04T05:06:07.5", "2026-03-04T05:06:07.5000000", "2026-03-04T05:06:07.5Z", "2026-03-04T06:06:07.5+01:00",

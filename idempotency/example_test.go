@@ -141,8 +141,7 @@ func ExampleLog_Resolve() {
 	// <nil> <nil>
 }
 
-// TestWholeWithdrawal holds that draw confirms the withdrawal once under each fault, and knows so
-// within 10 minutes.
+// Draw confirms the withdrawal once under each fault, and knows so within 10 minutes.
 func TestWholeWithdrawal(t *testing.T) {
 	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	type fault = lendingtest.Fault
