@@ -34,7 +34,7 @@ func (t Trial) Demo(ctx context.Context, out io.Writer) error {
 	return result.Count(out, len(t.Customers))
 }
 
-// NothingInDoubt prints that no mutation is in doubt, or returns an error that names the first.
+// NothingInDoubt prints that no mutation is in doubt, or returns an error with the first.
 func NothingInDoubt(ctx context.Context, out io.Writer, keys *idempotency.Log) error {
 	inDoubt, err := keys.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	if err != nil {
@@ -47,7 +47,7 @@ func NothingInDoubt(ctx context.Context, out io.Writer, keys *idempotency.Log) e
 	return err
 }
 
-// EndWithParent ends this worker process when the process that started it ends.
+// EndWithParent ends this worker process when its parent process ends.
 func EndWithParent() {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
