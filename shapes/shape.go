@@ -82,7 +82,7 @@ func (s *Shape) addMembers(raw []byte, depth int) (rest []byte) {
 	return raw[1:]
 }
 
-// member returns the shape of a member that is not known under its name as it stands in the response.
+// member returns the shape of a member whose quoted name is not the name of a known field.
 func (s *Shape) member(quoted []byte) *Shape {
 	var name string
 	_ = json.Unmarshal(quoted, &name)
@@ -103,7 +103,7 @@ var wordName = regexp.MustCompile(`(?i)(status|type|kind|stage|phase|frequency|c
 
 var word = regexp.MustCompile(`^[A-Za-z]+([ _-][A-Za-z]+){0,4}$`)
 
-// addWord learns a word. After a text that is no word, and after too many words, nothing more is learned.
+// addWord learns a word. It learns nothing more after another text, or after too many words.
 func (s *Shape) addWord(text []byte) {
 	switch n, known := s.Words[string(text)]; {
 	case known && n > 0:
