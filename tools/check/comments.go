@@ -95,7 +95,7 @@ func docComments(file *ast.File, visit func(node ast.Node, exported bool, docs .
 func exists(pkg *types.Package, link string, exported bool) bool {
 	dir, base := path.Split(link)
 	names := strings.Split(base, ".")
-	if link == strings.ToLower(names[0]) {
+	if len(names) == 1 && dir == "" && !token.IsExported(link) {
 		return true
 	}
 	if dir != "" || pkg.Scope().Lookup(names[0]) == nil {
