@@ -68,6 +68,12 @@ func parseAnswer(answer *Response) parsedAnswer {
 
 // judge decodes the answer into result, or returns why the answer is no success.
 func (x *exchange) judge(result reflect.Value) error {
+	if x.noRecord {
+		if result.Kind() == reflect.Pointer {
+			result.Set(reflect.New(x.result.Elem()))
+		}
+		return nil
+	}
 	if err := x.failure(); err != nil {
 		return err
 	}
@@ -92,7 +98,7 @@ func (x *exchange) lost(cause error) error {
 		return nil
 	}
 	e := x.failed(cause)
-	if e.Outcome == OutcomeDone { // whole, and no repetition decodes it
+	if e.Outcome == OutcomeDone && x.key == nil { // whole, and no repetition decodes it; a layer checks or asks a person
 		e.said = &Next{Person: true}
 	}
 	return e

@@ -264,12 +264,16 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 				) {
 					return ctx, func(c lending.Call) { attempts.Store(int32(c.Attempts)) }
 				}))
+			begun := time.Now()
 			service.warm(t, client)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, err := client.Applications.Status(ctx, catalog.Application)
 			arrivals := int(service.arrivals.Load())
 			assert.LessOrEqual(t, arrivals, test.most)
+			if err == nil && time.Since(begun) > 3*time.Second {
+				return // the busy client has closed its idle connections, which live for 4 s
+			}
 			assert.GreaterOrEqual(t, arrivals, test.least)
 			assert.EqualValues(t, arrivals, attempts.Load())
 			if test.fails == "-" {

@@ -32,30 +32,29 @@ func TestReplayedResponseIsMarked(t *testing.T) {
 	})
 }
 
-// TestLargestAnswerIsKept holds that MaxAnswer counts itself.
+// MaxAnswer counts itself.
 func TestLargestAnswerIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		most int
-		want error
-	}{{"of MaxAnswer", 38, nil}, {"larger", 37, idempotency.ErrAnswerLost}} {
+		want string // the action of the next call
+	}{{"of MaxAnswer", 38, idempotency.ActionReplayed}, {"larger", 37, idempotency.ActionRebuilt}} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
 			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 				o := newOrder(service)
-				create := func() error { // the answer is an id in quotes
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-						o.request(), nil)
-					return err
+				var response lending.Response
+				for range 2 { // the answer is an id in quotes
+					ctx := lending.CaptureResponse(lending.WithIdempotencyKey(t.Context(), "the/key"), &response)
+					fake.Must(client.Applications.Create(ctx, o.request(), nil))
 				}
-				require.NoError(t, create())
-				require.ErrorIs(t, create(), test.want)
+				assert.Equal(t, test.want, response.Header.Get("Lending-Idempotency"))
 			})
 		})
 	}
 }
 
-// TestEntryWithoutARouteIsCorrupt holds that JSON of another kind is no entry.
+// JSON of another kind is no entry.
 func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entry := store.Entry{Key: ":the/key", State: store.Free, Data: []byte(`{}`)}
@@ -102,8 +101,7 @@ func TestNamespacesShareNoLock(t *testing.T) {
 	})
 }
 
-// TestSubscriptionOfACustomerHasALock holds that the lock of a mutation whose record stands in
-// the query is that of this record.
+// The lock of a mutation whose record stands in the query is that of this record.
 func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client := process()

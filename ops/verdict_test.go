@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,10 @@ func TestVerdictMovesTheOrder(t *testing.T) {
 				application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 				service.Fail(route, lendingtest.Fault{ResetAfter: true})
 				var handler http.Handler
+				var running sync.WaitGroup
+				ctx, stop := context.WithCancel(t.Context())
+				defer running.Wait()
+				defer stop()
 				for range 2 {
 					log := fake.Must(idempotency.NewLog(entries, nil))
 					client := fake.SignIn(t, service, nil, lending.WithIdempotency(log))
@@ -62,10 +67,7 @@ func TestVerdictMovesTheOrder(t *testing.T) {
 						options.Resolved = func(key string) { worker.Hint(strings.TrimSuffix(key, "/statement")) }
 					}
 					handler = ops.Handler(options)
-					ctx, stop := context.WithCancel(t.Context())
-					ended := make(chan error)
-					go func() { ended <- worker.Run(ctx) }()
-					defer func() { stop(); <-ended }()
+					running.Go(func() { _ = worker.Run(ctx) })
 				}
 				bubble.Elapse(20*time.Minute + 15*time.Second) // in the middle of two passes
 				request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ops/api/resolve",

@@ -24,14 +24,15 @@ func stateOf(t *testing.T, client *lending.Client) lending.SessionState {
 	return state
 }
 
-// TestStateTellsWhyASessionIsNotSignedIn holds that each process that shares the store tells the
-// kind of a failed sign-in, and whether a person is needed: an outage of a second must page nobody.
+// Each process that shares the store tells the kind of a failed sign-in, and whether a person is
+// needed: an outage of a second must page nobody.
 func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 	status := func(code int) lendingtest.Fault { return lendingtest.Fault{Status: code, Body: []byte{}} }
 	credentials := func(ask func(context.Context, lending.Challenge) (string, error)) func(*lending.Credentials) {
 		return func(c *lending.Credentials) { c.TwoFactor = ask }
 	}
 	const outage, person = "; no sign-in before 2000-01-01T", "; a person has to sign in"
+	const correct = person + " or to correct the credentials"
 	for _, test := range []struct {
 		name        string
 		fault       lendingtest.Fault
@@ -42,12 +43,12 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 	}{
 		{"500", status(http.StatusInternalServerError), nil, 0, "outage", outage},
 		{"503", status(http.StatusServiceUnavailable), nil, 0, "outage", outage},
-		{"404 of a proxy", status(http.StatusNotFound), nil, 0, "rejected", person + " or to correct the credentials"},
+		{"404 of a proxy", status(http.StatusNotFound), nil, 0, "rejected", correct},
 		{"429", lendingtest.Fault{Status: 429, RetryAfter: time.Minute}, nil, 0, "outage", outage},
 		{"service closed", lendingtest.Fault{ResetBefore: true}, nil, 0, "outage", outage},
 		{
-			"wrong password", lendingtest.Fault{}, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, 0,
-			"rejected", person + " or to correct the credentials",
+			"wrong password", lendingtest.Fault{},
+			func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, 0, "rejected", correct,
 		},
 		{"no code wanted yet", lendingtest.Fault{}, credentials(nil), 0, "code_sent", person},
 		{
