@@ -183,7 +183,7 @@ var kinds = map[string]struct {
 	},
 	"answer cut": {
 		fails: failing(lendingtest.Fault{CutBody: 5}), is: lending.ErrMayHaveHappened,
-		event: river.EventKindJobFailed, // the log says in the next attempt what is left of it
+		event: river.EventKindJobFailed, // the next attempt reads the rest in the log
 	},
 	"answer not kept": { // and no read rebuilds it
 		fails: func(*office) error { return fmt.Errorf("step: %w", idempotency.ErrAnswerLost) },
