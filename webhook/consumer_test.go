@@ -23,7 +23,7 @@ import (
 
 const subscriptionRoute = "GET /api/Webhook/get-subscription"
 
-// consumed is a consumer that runs at a service in a bubble.
+// consumed is a consumer at a service in a bubble.
 type consumed struct {
 	*webhook.Consumer
 	service *lendingtest.Service
@@ -178,7 +178,7 @@ func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 	})
 }
 
-// unready is an inbox that cannot work.
+// unready is an inbox without a store.
 type unready struct{ *webhook.MemoryInbox }
 
 func (unready) Ready(context.Context) error { return errors.New("the disk is gone") }

@@ -82,7 +82,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
 		stuck(t, client, take(t, inbox, lending.EventName(rune('a'+i))))
 	}
-	<-time.After(time.Second) // it looks for what is stuck once a second
+	<-time.After(time.Second) // the inbox looks for stuck events once a second
 	before := calls(t, client, "xreadgroup")
 	for range 20 {
 		entry, err := inbox.Take(t.Context())
