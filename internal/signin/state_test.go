@@ -46,10 +46,9 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 		{"404 of a proxy", status(http.StatusNotFound), nil, 0, "rejected", correct},
 		{"429", lendingtest.Fault{Status: 429, RetryAfter: time.Minute}, nil, 0, "outage", outage},
 		{"service closed", lendingtest.Fault{ResetBefore: true}, nil, 0, "outage", outage},
-		{
-			"wrong password", lendingtest.Fault{},
-			func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, 0, "rejected", correct,
-		},
+		{"wrong password", lendingtest.Fault{}, func(c *lending.Credentials) {
+			c.Password = lending.NewSecret("wrong")
+		}, 0, "rejected", correct},
 		{"no code wanted yet", lendingtest.Fault{}, credentials(nil), 0, "code_sent", person},
 		{
 			"nobody can be asked", lendingtest.Fault{},
