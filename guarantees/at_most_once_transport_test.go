@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -167,19 +166,5 @@ func TestClientSpeaksHTTP2IfItCan(t *testing.T) {
 			}
 			assert.Equal(t, test.want, got)
 		})
-	}
-}
-
-// TestDeadlineThatEndsTheDialIsTold has the deadline of mutations end in the handshake of TLS.
-func TestDeadlineThatEndsTheDialIsTold(t *testing.T) {
-	t.Parallel()
-	address := wire.ListenRaw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
-	client := wire.NewClient(t, "https://"+address, lending.WithTokenSource(lending.StaticToken("t")))
-	for range 100 {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		err := client.Applications.Cancel(ctx, catalog.Application)
-		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 	}
 }
