@@ -294,7 +294,7 @@ func parseBaseURL(s string) (*url.URL, error) {
 	var c checks
 	c.that(u.Scheme == "https" || u.Scheme == "http", field, CodeFormat, "must begin with https:// or http://")
 	c.that(u.Hostname() != "" && u.Opaque == "", field, CodeRequired, "needs a host")
-	c.that(u.Scheme != "http" || isLoopback(u.Hostname()), field, CodeInsecure, "must use https: http is for a loopback host only")
+	c.that(u.Scheme != "http" || isLoopback(u.Hostname()), field, CodeFormat, "must use https: http is for a loopback host only")
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	c.that(u.Port() == "" && !strings.HasSuffix(u.Host, ":") || err == nil && port > 0, field, CodeRange, "needs a port from 1 to 65535, or none")
 	c.that(u.User == nil, field, CodeFormat, "must not hold user information")

@@ -19,8 +19,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// MaxDocument is the size of the largest file the service accepts, in bytes.
-const MaxDocument = 15 << 20
+// maxDocument is the size of the largest file the service accepts, in bytes.
+const maxDocument = 15 << 20
 
 // expectContinue is the value of a header, shared like [mediaJSON].
 var expectContinue = []string{"100-continue"}
@@ -29,7 +29,7 @@ var expectContinue = []string{"100-continue"}
 // accepts the file.
 const expectAbove = 256 << 10
 
-// Document is a file to upload, of 1 to [MaxDocument] bytes. The client reads Content once, from
+// Document is a file to upload, of 1 byte to 15 MiB. The client reads Content once, from
 // front to back, while it sends the file and a little ahead of that. It never holds the whole
 // file in memory.
 //
@@ -105,7 +105,7 @@ type encoded interface {
 }
 
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc, known: -1, text: base64json.Reader{Source: doc.Content, Min: 1, Max: MaxDocument}}
+	u := &upload{document: doc, known: -1, text: base64json.Reader{Source: doc.Content, Min: 1, Max: maxDocument}}
 	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
@@ -164,7 +164,7 @@ func (u *upload) describe(content io.Reader) (unfit string) {
 func (u *upload) check(c *checks) {
 	c.that(u.unfit == "", "content", CodeRequired, u.unfit)
 	c.that(u.size != 0, "content", CodeRequired, "must not be empty")
-	c.that(u.size <= MaxDocument, "content", CodeRange, "must have at most 15 MiB")
+	c.that(u.size <= maxDocument, "content", CodeRange, "must have at most 15 MiB")
 	c.that(u.document.Size >= 0, "size", CodeRange, "must not be negative")
 	c.that(u.document.Size <= 0 || u.known < 0 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
 }
@@ -188,7 +188,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	read, sum := make(chan error, 1), sha256.New()
 	go func() { // so that a Read that blocks can be abandoned
 		read <- safely.Call[PanicError](func() error {
-			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, MaxDocument+1))
+			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, maxDocument+1))
 			return err
 		})
 	}()

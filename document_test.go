@@ -35,6 +35,9 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
+// maxDocument is the size of the largest file the service accepts.
+const maxDocument = 15 << 20
+
 func statement(content io.Reader) lending.Document {
 	return lending.Document{Name: "statement.pdf", Content: content}
 }
@@ -82,12 +85,12 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 			Code: lending.CodeRequired,
 		}},
 		{
-			"one byte too big", statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))),
+			"one byte too big", statement(bytes.NewReader(make([]byte, maxDocument+1))),
 			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange},
 		},
 		{
 			"claimed too big",
-			lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1},
+			lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: maxDocument + 1},
 			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange},
 		},
 		{
@@ -196,7 +199,7 @@ func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
 func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
 	client, arrived := documents(t, "true")
 	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-		statement(io.MultiReader(bytes.NewReader(make([]byte, lending.MaxDocument)), strings.NewReader("!"))))
+		statement(io.MultiReader(bytes.NewReader(make([]byte, maxDocument)), strings.NewReader("!"))))
 	require.ErrorIs(t, err, lending.ErrTooLarge)
 	require.ErrorContains(t, err, "the document is larger than 15 MiB: not sent")
 	got := <-arrived
@@ -253,7 +256,7 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 		{http.StatusUnauthorized, lending.ErrUnauthorized},
 	} {
 		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
-			for _, size := range []int{lending.MaxDocument, -1} {
+			for _, size := range []int{maxDocument, -1} {
 				arrivals := 0
 				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					arrivals++
@@ -263,7 +266,7 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 				t.Cleanup(server.Close)
 				client, err := lending.New(server.URL, lending.WithTokenSource(&renewable{}))
 				require.NoError(t, err)
-				content := bytes.NewReader(file(lending.MaxDocument))
+				content := bytes.NewReader(file(maxDocument))
 				doc := statement(content)
 				if size < 0 {
 					doc.Content = io.MultiReader(content)
@@ -272,7 +275,7 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 				err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
 				require.ErrorIs(t, err, test.want)
 				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-				assert.Equal(t, lending.MaxDocument, content.Len(), "nothing was read")
+				assert.Equal(t, maxDocument, content.Len(), "nothing was read")
 				assert.Equal(t, 1, arrivals)
 			}
 		})
@@ -307,7 +310,7 @@ func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 						opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: transport}))
 					}
 					client := wire.NewClient(t, url, opts...)
-					content := file(lending.MaxDocument)
+					content := file(maxDocument)
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 					defer cancel()
 					for range times {
@@ -375,7 +378,7 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 					lending.WithHTTPClient(server.Client()),
 					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
 				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-					statement(bytes.NewReader(file(lending.MaxDocument))))
+					statement(bytes.NewReader(file(maxDocument))))
 				require.ErrorContains(t, err, "answered before it had the whole document")
 				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 				assert.Equal(t, lending.OutcomeUnknown, seen)
@@ -457,7 +460,7 @@ func rawService(t *testing.T, handle func(*net.TCPConn, *bufio.Reader, *http.Req
 }
 
 func TestUploadIsCutByTheService(t *testing.T) {
-	content := file(lending.MaxDocument)
+	content := file(maxDocument)
 	whole := int64(len(content)+2)/3*4 + 2
 	for _, test := range []struct {
 		name    string
@@ -768,8 +771,8 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 	}))
 	defer server.Close()
 	client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")))
-	content := bytes.NewReader(file(lending.MaxDocument))
-	const chunks = 4*lending.MaxDocument/3/(32<<10) + 1 // net/http allocates for the head of each
+	content := bytes.NewReader(file(maxDocument))
+	const chunks = 4*maxDocument/3/(32<<10) + 1 // net/http allocates for the head of each
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	heap := func() uint64 {
 		metrics.Read(sample)
@@ -783,7 +786,7 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		{"bytes.Reader", statement(content), 210},
 		{
 			"plain, with size",
-			lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument},
+			lending.Document{Name: "f", Content: readerFunc(content.Read), Size: maxDocument},
 			210,
 		},
 		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
@@ -857,7 +860,7 @@ var (
 func file(n int) []byte { return pattern()[:n:n] }
 
 var pattern = sync.OnceValue(func() []byte {
-	b := make([]byte, lending.MaxDocument+2)
+	b := make([]byte, maxDocument+2)
 	for i := range b {
 		b[i] = byte(i*7 + i>>8)
 	}
@@ -925,7 +928,7 @@ func TestUploadRoutes(t *testing.T) {
 
 func TestUploadIsByteExact(t *testing.T) {
 	client, arrived := documents(t, "true")
-	sizes := []int{1, 2, 3, 4, 24 << 10, 300_001, lending.MaxDocument, lending.MaxDocument - 1}
+	sizes := []int{1, 2, 3, 4, 24 << 10, 300_001, maxDocument, maxDocument - 1}
 	if race.Enabled { // which reads each byte ten times as slowly
 		sizes = sizes[:7]
 	}

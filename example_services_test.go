@@ -319,7 +319,7 @@ func ExampleDocument() {
 	for _, doc := range []lending.Document{
 		{Name: "statement.pdf", Content: strings.NewReader(scan), Progress: progress}, // or an *os.File
 		{Name: "pipe.pdf", Content: io.MultiReader(strings.NewReader(scan))},          // its size is unknown
-		{Name: "large.pdf", Content: bytes.NewReader(make([]byte, lending.MaxDocument+1))},
+		{Name: "large.pdf", Content: bytes.NewReader(make([]byte, 15<<20+1))},
 	} {
 		err := client.Applications.SubmitBankStatement(context.Background(), application, doc)
 		fmt.Println(doc.Name, lending.OutcomeOf(err))

@@ -35,6 +35,7 @@ type exchange struct {
 	attempts int
 	answer   Response      // the last response
 	parsed   parsedAnswer  // the content of answer: see [exchange.content]
+	noRecord bool          // the mutation happened, and the layer has no record of the response
 	reply    http.Response // the part of answer for the http.Client
 	body     io.LimitedReader
 	err      error // the error of the last attempt
@@ -154,9 +155,3 @@ func keyIn(ctx context.Context) *idempotencyKey {
 func withoutKey(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
 }
-
-// Values of [Call].Idempotency that this package sets.
-const (
-	idempotencyCheck = "check" // a read that a layer makes
-	idempotencySent  = "sent"  // a mutation with a key that a layer sends
-)

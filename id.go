@@ -17,15 +17,14 @@ type ID[Kind any] uuid.UUID
 
 // The kinds of identifiers.
 type (
-	customer     struct{}
-	application  struct{}
-	offer        struct{}
-	loan         struct{}
-	partner      struct{}
-	agent        struct{}
-	applicant    struct{}
-	requirement  struct{}
-	subscription struct{}
+	customer    struct{}
+	application struct{}
+	offer       struct{}
+	loan        struct{}
+	partner     struct{}
+	agent       struct{}
+	applicant   struct{}
+	requirement struct{}
 
 	// CustomerID identifies a customer.
 	CustomerID = ID[customer]
@@ -44,8 +43,6 @@ type (
 	ApplicantID = ID[applicant]
 	// RequirementID identifies a required document.
 	RequirementID = ID[requirement]
-	// SubscriptionID identifies a webhook subscription. The service assigns it.
-	SubscriptionID = ID[subscription]
 )
 
 // String returns the identifier as the service writes it.

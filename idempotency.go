@@ -30,6 +30,9 @@ type Idempotency interface {
 	// the result of send, or it returns the recorded 2xx response of an earlier call. The client
 	// decodes and checks a recorded response like a fresh one.
 	//
+	// A recorded response with status 204 says that the mutation happened and that its response is
+	// lost: the method then returns an empty result.
+	//
 	// If Do returns a response and an error, the caller gets the decoded result and the error.
 	// Do returns an error of send, an error of call.Error with the outcome that Do sets, or an
 	// [*ArgumentError]. The client hides the text of any other error, also of a read's, and its
@@ -194,6 +197,7 @@ func (x *exchange) recorded(answer Response) {
 		}
 	}
 	x.answer, x.parsed = answer, parsedAnswer{}
+	x.noRecord = answer.StatusCode == http.StatusNoContent
 }
 
 // MutationCall is a mutation with a key on its way through a layer: see [Idempotency]. A

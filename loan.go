@@ -354,6 +354,9 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // success, for example "status":"Rejected". Then read [LoansService.Withdrawals] and
 // [LoansService.TotalBalance] before anything else. No other member of the object counts.
 //
+// With an idempotency key the call succeeds as soon as a read shows the withdrawal. If the
+// response is lost, the returned record is empty, because no read shows its UUID.
+//
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
 	answer, err := post[*Record](ctx, s.client, request{

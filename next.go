@@ -33,7 +33,7 @@ const personPace = 15 * time.Minute
 //	idempotency: the key belongs to another request or account   stop
 //	idempotency: the store failed                                retry
 //	a store without its tables, rights or sign-in                person, retry after 15 minutes
-//	a subscription that is inactive or not saved                 person, retry after 15 minutes
+//	a subscription that is inactive                              person, retry after 15 minutes
 //	a function that panicked                                     person, retry after 15 minutes
 //	an error of a context, or of another package                 retry
 //
@@ -84,7 +84,7 @@ func nextOf(err error) Next {
 	if failed, ok := errors.AsType[*Error](err); ok { // an error with its own As method
 		return failed.next()
 	}
-	for _, sentinel := range []error{ErrSignInRequired, ErrInactive, ErrNotSaved} {
+	for _, sentinel := range []error{ErrSignInRequired, ErrInactive} {
 		if errors.Is(err, sentinel) {
 			return Next{Retry: true, Person: true}
 		}

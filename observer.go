@@ -27,6 +27,12 @@ type Call struct {
 	Idempotency string
 }
 
+// Values of [Call].Idempotency that this package sets.
+const (
+	idempotencyCheck = "check" // a read that a layer makes
+	idempotencySent  = "sent"  // a mutation with a key that a layer sends
+)
+
 // errPanicked is the error that observers see of a call that did not return.
 var errPanicked = errors.New("lending: a function of the caller panicked")
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // Effect says whether a route changes state, and so whether the client may repeat a call. The
@@ -86,14 +87,18 @@ var (
 	// ErrRepeatedPage means that an iterator received the same page twice, and stopped because
 	// the list might never end. If the records really are alike, begin again behind them.
 	ErrRepeatedPage error = redact.Text("the service repeats a page")
-	// ErrNotSaved means that the service reported success to [WebhooksService.Ensure], but did
-	// not save the subscription, or saved no secret.
-	ErrNotSaved = errors.New("lending: webhook subscription: the service did not save it, or saved no secret; call Ensure again")
-	// ErrInactive means that the subscription of [WebhooksService.Ensure] is switched off: the
-	// service sends no events.
-	ErrInactive = errors.New("lending: webhook subscription: it is switched off; ask the service to switch it on")
+	// ErrInactive means that the service sends no events for the subscription of
+	// [WebhooksService.Ensure]: it is switched off, or the service reported success and did not
+	// save it, or saved no secret. The text says which.
+	ErrInactive error = redact.Text("lending: webhook subscription: it is switched off; ask the service to switch it on")
 	// ErrSignature is in every error of [Verify].
 	ErrSignature = errors.New("lending: webhook signature not accepted")
+	// ErrLeaseHeld is of a [TokenStore]: another owner has the lease.
+	ErrLeaseHeld = signin.ErrLeaseHeld
+	// ErrFenced is of a [TokenStore]: a newer token is kept already.
+	ErrFenced = signin.ErrFenced
+	// ErrCorruptToken is of a [TokenStore]: what is kept cannot be read.
+	ErrCorruptToken = signin.ErrCorrupt
 )
 
 var (

@@ -137,9 +137,7 @@ const (
 	CodeLength   = "length"   // too long
 	CodeRange    = "range"    // too small or too large
 	CodeConflict = "conflict" // not together with another field
-	CodeUnsafe   = "unsafe"   // cannot be sent exactly
-	CodeInsecure = "insecure" // would send secrets in the clear
-	CodeEncoding = "encoding" // cannot be written as JSON without loss
+	CodeUnsafe   = "unsafe"   // cannot be sent without loss
 )
 
 // ArgumentError is the error of an invalid request: the client sent nothing. It lists every

@@ -77,7 +77,7 @@ func (r Record) Raw() json.RawMessage {
 //
 // A field of type Record with the tag `json:"-"` receives the whole record. Do not embed Record:
 // its UnmarshalJSON would be promoted and your other fields would stay empty. Decode returns an
-// error for such a struct, even if the struct has an UnmarshalJSON. Use a named field instead.
+// error for such a struct, unless the struct has an UnmarshalJSON. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
@@ -172,7 +172,7 @@ func refused(err error) error {
 		return err
 	}
 	code := map[recordjson.Kind]string{recordjson.Missing: CodeRequired, recordjson.Conflict: CodeConflict}[e.Kind]
-	return &ArgumentError{Fields: []FieldError{{e.Path, e.Message, cmp.Or(code, CodeEncoding)}}}
+	return &ArgumentError{Fields: []FieldError{{e.Path, e.Message, cmp.Or(code, CodeUnsafe)}}}
 }
 
 // decodeValue fills v, a zero value, from the JSON value at i in text.

@@ -119,7 +119,7 @@ func (s *Session) bind(auth *AuthService, store TokenStore) {
 	own.auth = auth
 	own.engine = signin.New(signin.Config{
 		Account: accountOf(&settings.base, own.credentials.Username),
-		Store:   engineStoreOf(store),
+		Store:   engineStore{opaque.Hide(store)},
 		SignIn:  own.signIn, Refresh: own.refresh,
 		EncodeFailure: encodeFailure, DecodeFailure: decodeFailure,
 		Report: func(doing string, err error) { reportTo(settings.logger, doing, shownSignInError(err)) },
@@ -247,16 +247,11 @@ func shownSignInError(err error) error {
 // engineStore is a [TokenStore] as the engine of a session sees it. It contains panics.
 type engineStore struct{ store opaque.Value[TokenStore] }
 
-// engineStoreOf returns a store for the engine. A store of the tests may tune the engine.
-func engineStoreOf(store TokenStore) signin.Store {
-	adapted := engineStore{opaque.Hide(store)}
-	if tuner, ok := store.(signin.Tuner); ok {
-		return struct {
-			engineStore
-			signin.Tuner
-		}{adapted, tuner}
+// Tune lets a store of the tests tune the engine.
+func (s engineStore) Tune(config *signin.Config) {
+	if tuner, ok := s.store().(signin.Tuner); ok {
+		tuner.Tune(config)
 	}
-	return adapted
 }
 
 func (s engineStore) Load(ctx context.Context) (stored signin.Stored, err error) {
@@ -313,14 +308,17 @@ func contained(step func() (signin.Issue, error), codeSent *bool) (issue signin.
 
 // failureOf tells the engine what pause follows a failed step.
 func failureOf(err error, codeSent bool) *signin.Failure {
-	failed := &signin.Failure{Err: err, TokenRefused: errors.Is(err, ErrUnauthorized)}
 	own, isOwn := errors.AsType[*signInError](err)
 	_, notSent := errors.AsType[*ArgumentError](err)
-	failed.Mild = !isRefusal(err) && (isOwn && own.mild || notSent || errors.Is(err, context.Canceled))
+	refused := isRefusal(err) || isOwn && !own.mild
+	failed := &signin.Failure{
+		Err: err, TokenRefused: errors.Is(err, ErrUnauthorized),
+		Mild: !refused && (isOwn || notSent || errors.Is(err, context.Canceled)),
+	}
 	switch {
 	case codeSent:
 		failed.Class = signin.CodeSent
-	case isRefusal(err), isOwn && !own.mild:
+	case refused:
 		failed.Class = signin.Refused
 	}
 	if answer, ok := errors.AsType[*Error](err); ok {

@@ -14,26 +14,19 @@ type SessionState struct {
 	SignedIn bool      `json:"signedIn"`         // calls have a token
 	Until    time.Time `json:"until,omitzero"`   // when the token expires; zero if the service has not told
 	Lease    string    `json:"lease,omitempty"`  // "this process", "another process", or empty; see State
-	Pause    PauseKind `json:"pause,omitempty"`  // why the last sign-in failed; empty after a success
+	Pause    string    `json:"pause,omitempty"`  // why the last sign-in failed, see State; empty after a success
 	Paused   time.Time `json:"paused,omitzero"`  // no sign-in before this time; zero if there is no pause
 	Person   bool      `json:"person,omitempty"` // a person has to act: send a two-factor code, or correct the credentials
 	Cause    string    `json:"cause,omitempty"`  // the last failed sign-in, without secrets
 }
 
-// PauseKind is the kind of a failed sign-in: see "Failed sign-ins" of [Session].
-type PauseKind string
-
-// The kinds of failed sign-ins.
-const (
-	PauseOutage     PauseKind = "outage"      // the service did not answer or could not decide
-	PauseRejected   PauseKind = "rejected"    // the service rejected the sign-in
-	PauseCodeSent   PauseKind = "code_sent"   // a two-factor code was sent, and no token was issued
-	PauseTokenStore PauseKind = "token_store" // the token store failed
-)
-
 // State returns the state of the session. It reads the [TokenStore], and adopts a token or a
 // failure of another process. It does not call the service. If the store fails, State returns
 // the error and the state that this process knows.
+//
+// Pause is "outage" if the service did not answer or could not decide, "rejected" if it rejected
+// the sign-in, "code_sent" if a two-factor code was sent and no token was issued, and
+// "token_store" if the token store failed.
 //
 // Lease is "another process" while this session waits for another process that signs in. A
 // session that needs no token does not know who has the lease.
@@ -48,8 +41,8 @@ func (s *Session) State(ctx context.Context) (SessionState, error) {
 	}
 	if of.Failure != nil {
 		failure := shownSignInError(of.Failure)
-		state.Pause = map[signin.Class]PauseKind{
-			signin.Outage: PauseOutage, signin.Refused: PauseRejected, signin.CodeSent: PauseCodeSent, signin.StoreOutage: PauseTokenStore,
+		state.Pause = map[signin.Class]string{
+			signin.Outage: "outage", signin.Refused: "rejected", signin.CodeSent: "code_sent", signin.StoreOutage: "token_store",
 		}[of.Class]
 		state.Person = errors.Is(failure, ErrSignInRequired) || of.Class == signin.Refused
 		state.Cause = redact.Describe(failure)

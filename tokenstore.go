@@ -15,7 +15,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/filelock"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/sealed"
-	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // TokenStore keeps the token of one account of one service, for one [Session] or for the
@@ -56,16 +55,6 @@ type StoredToken struct {
 	Data    Secret    // a text that only sessions read: the token and its account
 	Expires time.Time // when Data becomes useless, zero if unknown; a store need not keep it
 }
-
-// Errors of a [TokenStore].
-var (
-	// ErrLeaseHeld means that another owner has the lease.
-	ErrLeaseHeld = signin.ErrLeaseHeld
-	// ErrFenced means that a newer token is kept already.
-	ErrFenced = signin.ErrFenced
-	// ErrCorruptToken means that what is kept cannot be read.
-	ErrCorruptToken = signin.ErrCorrupt
-)
 
 // tokenState is all that a store in memory or in a file holds.
 type tokenState struct {

@@ -7,6 +7,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // WebhooksService subscribes a receiver to the service's events.
@@ -62,12 +66,12 @@ func (t WebhookTarget) param() param {
 // contains the secret redacted.
 type WebhookSubscription struct {
 	Record
-	ID         SubscriptionID `json:"id,omitzero"`        // assigned by the service; not the id of the target
-	WebhookURI string         `json:"webhookUri"`         // https address of the receiver: see [WebhooksService]
-	IsActive   bool           `json:"isActive,omitzero"`  // false is not sent unless the service sent it first
-	Webhooks   []EventName    `json:"webhooks,omitempty"` // empty for all events that the service supports
-	Secret     Secret         `json:"secret,omitzero"`    // issued by the service at the first registration
-	Extra      any            `json:"-"`                  // further fields: marshals to a JSON object
+	ID         uuid.UUID   `json:"id,omitzero"`        // assigned by the service; not the id of the target
+	WebhookURI string      `json:"webhookUri"`         // https address of the receiver: see [WebhooksService]
+	IsActive   bool        `json:"isActive,omitzero"`  // false is not sent unless the service sent it first
+	Webhooks   []EventName `json:"webhooks,omitempty"` // empty for all events that the service supports
+	Secret     Secret      `json:"secret,omitzero"`    // issued by the service at the first registration
+	Extra      any         `json:"-"`                  // further fields: marshals to a JSON object
 }
 
 // receiver is the address of a receiver.
@@ -83,7 +87,7 @@ func (s *WebhooksService) receiver(uri string) receiver {
 func (r receiver) check(c *checks) {
 	u, err := url.Parse(r.uri)
 	secure := err == nil && u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && r.near && isLoopback(u.Hostname()))
-	c.that(secure, "webhookUri", CodeInsecure, "must be an https address")
+	c.that(secure, "webhookUri", CodeFormat, "must be an https address")
 	c.that(err != nil || u.User == nil && !strings.Contains(r.uri, "#"), "webhookUri", CodeFormat, "must not hold user information or a fragment")
 }
 
@@ -245,10 +249,10 @@ func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged 
 // missing or differs, and does not change the secret.
 //
 // Ensure reads [WebhooksService.Subscription], calls [WebhooksService.Register] if necessary,
-// and reads again. The error is [ErrNotSaved] if the service then has another subscription, and
-// [ErrInactive] if the subscription is switched off. Ensure registers with IsActive set; no
-// published route switches on an existing subscription. Ensure needs no idempotency key, and
-// refuses a context with a key.
+// and reads again. The error is [ErrInactive] if the service then has another subscription, or if
+// the subscription is switched off. Ensure registers with IsActive set; no published route
+// switches on an existing subscription. Ensure needs no idempotency key, and refuses a context
+// with a key.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
 	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(false); err != nil {
@@ -274,7 +278,7 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 		now, err := s.Subscription(ctx, target)
 		switch {
 		case mayBeNotFound(err):
-			return nil, errors.Join(failed, ErrNotSaved)
+			return nil, errors.Join(failed, errNotSaved)
 		case err != nil:
 			return nil, errors.Join(failed, err)
 		}
@@ -290,12 +294,14 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 func proved(now, want WebhookSubscription) error {
 	switch {
 	case now.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, now.Webhooks), now.Secret.IsZero():
-		return ErrNotSaved
+		return errNotSaved
 	case !now.IsActive:
 		return ErrInactive
 	}
 	return nil
 }
+
+var errNotSaved = redact.New("lending: webhook subscription: the service did not save it, or saved no secret; call Ensure again", ErrInactive)
 
 // sameEvents compares two lists as sets. An empty list means all events.
 func sameEvents(a, b []EventName) bool {
@@ -357,4 +363,4 @@ func isLoopback(host string) bool {
 }
 
 // missing reports a missing id.
-func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID.IsZero()) }
+func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID == uuid.Nil) }

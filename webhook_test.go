@@ -224,10 +224,10 @@ func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
 		{"saved", 204, 200, savedSubscription, nil},
 		{"none is 404", 404, 200, savedSubscription, nil},
 		{"none is 400", 400, 200, savedSubscription, nil},
-		{"success, nothing saved", 204, 200, ``, lending.ErrNotSaved},
-		{"success, another address", 204, 200, changed("/a", "/b"), lending.ErrNotSaved},
-		{"success, other events", 204, 200, changed("[]", `["WB_Loan_Opened"]`), lending.ErrNotSaved},
-		{"success, no secret", 204, 200, changed("whs_x", ""), lending.ErrNotSaved},
+		{"success, nothing saved", 204, 200, ``, lending.ErrInactive},
+		{"success, another address", 204, 200, changed("/a", "/b"), lending.ErrInactive},
+		{"success, other events", 204, 200, changed("[]", `["WB_Loan_Opened"]`), lending.ErrInactive},
+		{"success, no secret", 204, 200, changed("whs_x", ""), lending.ErrInactive},
 		{"success, inactive", 204, 200, changed("true", "false"), lending.ErrInactive},
 		{"unknown, but it was saved", 204, 502, savedSubscription, nil},
 		{"unknown, and was not saved", 204, 502, ``, lending.ErrOutcomeUnknown},
@@ -256,9 +256,13 @@ func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
 			want := lending.WebhookSubscription{WebhookURI: "https://partner.example/a"}
 			e, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
 			require.ErrorIs(t, err, tt.want)
-			if tt.want == nil {
-				require.NoError(t, err)
+			switch {
+			case tt.want == nil:
 				require.True(t, e.Created)
+			case tt.name == "success, inactive":
+				require.ErrorContains(t, err, "it is switched off; ask the service")
+			case strings.HasPrefix(tt.name, "success"):
+				require.ErrorContains(t, err, "did not save it, or saved no secret; call Ensure again")
 			}
 		})
 	}
@@ -272,10 +276,10 @@ func TestEnsureProvesWhatItLeaves(t *testing.T) {
 		want       error
 	}{
 		{"works", savedSubscription, nil},
-		{"without a secret", changed("whs_x", ""), lending.ErrNotSaved},
+		{"without a secret", changed("whs_x", ""), lending.ErrInactive},
 		{"inactive", changed("true", "false"), lending.ErrInactive},
-		{"none, before and after", `{}`, lending.ErrNotSaved},
-		{"zero id", changed("11111111-2222-3333-4444-555555555555", uuid.Nil.String()), lending.ErrNotSaved},
+		{"none, before and after", `{}`, lending.ErrInactive},
+		{"zero id", changed("11111111-2222-3333-4444-555555555555", uuid.Nil.String()), lending.ErrInactive},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := lending.WebhookSubscription{WebhookURI: "https://partner.example/a"}

@@ -241,7 +241,7 @@ func handOver(name string) {
 	var refused *lending.ArgumentError
 	switch {
 	case errors.As(err, &refused) && !sent && len(refused.Fields) == 1 &&
-		refused.Fields[0].Code == lending.CodeEncoding:
+		refused.Fields[0].Code == lending.CodeUnsafe:
 		fmt.Fprintln(os.Stdout, err)
 	case err == nil && sent:
 		fmt.Fprintln(os.Stdout, "sent")

@@ -50,7 +50,7 @@ var goldenAnswers = map[string]struct {
 		`{"id":"5b000000-0000-4000-8000-000000000008","webhookUri":"https://hooks.example.com","isActive":true,` +
 			`"webhooks":["WB_Loan_Created","WB_Of_Tomorrow"],"secret":"whs_1",` + extra + `}`,
 		&lending.WebhookSubscription{
-			ID:         lending.SubscriptionID(uuid.MustParse("5b000000-0000-4000-8000-000000000008")),
+			ID:         uuid.MustParse("5b000000-0000-4000-8000-000000000008"),
 			WebhookURI: "https://hooks.example.com", IsActive: true,
 			Webhooks: []lending.EventName{"WB_Loan_Created", "WB_Of_Tomorrow"}, Secret: lending.NewSecret("whs_1"),
 		},

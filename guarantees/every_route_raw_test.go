@@ -104,8 +104,8 @@ func TestDoRefuses(t *testing.T) {
 		{"a slash at its end", func(r *lending.RawRequest) { r.Path = "/api/{a}/" }, "Path format"},
 		{"a hidden secret", func(r *lending.RawRequest) {
 			r.Body = struct{ X lending.Secret }{lending.NewSecret("hush")}
-		}, "Body encoding"},
-		{"not JSON", func(r *lending.RawRequest) { r.Body = func() {} }, "Body encoding"},
+		}, "Body unsafe"},
+		{"not JSON", func(r *lending.RawRequest) { r.Body = func() {} }, "Body unsafe"},
 		{"control bytes", func(r *lending.RawRequest) { r.Query = url.Values{"q": {"a\nb"}} }, "q unsafe"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -60,9 +60,9 @@ func TestUserRequestRules(t *testing.T) {
 			"twice in Extra", func(r *lending.UserRequest) { r.Extra = json.RawMessage(`{"a":1,"A":2}`) },
 			"Extra.a conflict",
 		},
-		{"Extra is no object", func(r *lending.UserRequest) { r.Extra = []int{1} }, "Extra encoding"},
-		{"Extra does not marshal", func(r *lending.UserRequest) { r.Extra = make(chan int) }, "Extra encoding"},
-		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName encoding"},
+		{"Extra is no object", func(r *lending.UserRequest) { r.Extra = []int{1} }, "Extra unsafe"},
+		{"Extra does not marshal", func(r *lending.UserRequest) { r.Extra = make(chan int) }, "Extra unsafe"},
+		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName unsafe"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			customer := fake.Ada()
@@ -107,7 +107,7 @@ func TestApplicationRequestRules(t *testing.T) {
 		{"-1 years", extra("years", "-1"), "extraInformation.years range"},
 		{"a word", extra("years", "seven"), "extraInformation.years range"},
 		{"no years", extra("years", ""), "extraInformation.years range"},
-		{"not UTF-8", extra("note", "\xff"), "extraInformation.note encoding"},
+		{"not UTF-8", extra("note", "\xff"), "extraInformation.note unsafe"},
 		{"all at once", func(r *lending.ApplicationRequest) {
 			extra("zipcode", "1", "years", "x")(r)
 			r.CustomerID = lending.CustomerID{}
@@ -254,5 +254,5 @@ func TestEveryFailureIsListed(t *testing.T) {
 	customer := fake.Ada()
 	customer.FirstName, customer.LastName = strings.Repeat("x", 51), "\xff"
 	_, err := client.Applications.CreateCustomer(t.Context(), customer)
-	assert.Equal(t, "firstName length, lastName encoding", catalog.Refused(t, err))
+	assert.Equal(t, "firstName length, lastName unsafe", catalog.Refused(t, err))
 }

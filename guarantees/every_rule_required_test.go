@@ -78,13 +78,13 @@ var withNothing = map[string]string{
 	"Loans.IsEnabled":           "loanId required",
 	"Loans.IsClosed":            "loanId required",
 	"Loans.EarlyRepayment":      "loanId required",
-	"Webhooks.Register":         "target required, webhookUri insecure",
+	"Webhooks.Register":         "target required, webhookUri format",
 	"Webhooks.Unregister":       "target required",
 	"Webhooks.UpdateAll":        "target required",
 	"Webhooks.Simulate":         "eventName required, target required",
 	"Webhooks.RegisteredEvents": "target required",
 	"Webhooks.Subscription":     "target required",
-	"Webhooks.UpdateURI":        "webhookUri required, target required, webhookUri insecure",
+	"Webhooks.UpdateURI":        "webhookUri required, target required, webhookUri format",
 }
 
 // A call without a required argument is not sent. The table covers every required parameter of

@@ -32,15 +32,15 @@ func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 			"JSON", json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`),
 			`{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`,
 		},
-		{"a list", []int{1}, "Extra encoding"},
-		{"a scalar", "x", "Extra encoding"},
-		{"a function", func() {}, "Extra encoding"},
+		{"a list", []int{1}, "Extra unsafe"},
+		{"a scalar", "x", "Extra unsafe"},
+		{"a function", func() {}, "Extra unsafe"},
 		{
 			"a secret",
 			catalog.Unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}},
-			"Extra.a[0] encoding",
+			"Extra.a[0] unsafe",
 		},
-		{"a secret, deeper", struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra encoding"},
+		{"a secret, deeper", struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra unsafe"},
 		{
 			"a request record",
 			catalog.Unpublished{"a": &lending.WebhookSubscription{
@@ -49,7 +49,7 @@ func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 			}},
 			`{"a":{"webhookUri":"","secret":"hush","b":1}}`,
 		},
-		{"bytes, not UTF-8", catalog.Unpublished{"a": "\xff"}, "Extra.a encoding"},
+		{"bytes, not UTF-8", catalog.Unpublished{"a": "\xff"}, "Extra.a unsafe"},
 		{"a name twice", json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 	user := fake.Ada()
 	user.Password = lending.NewSecret("\xff")
 	_, err := wire.Silent(t).Applications.CreateCustomer(t.Context(), user)
-	assert.Equal(t, "password encoding", catalog.Refused(t, err), "another password would be sent")
+	assert.Equal(t, "password unsafe", catalog.Refused(t, err), "another password would be sent")
 }
 
 type hushed struct{ S lending.Secret }
@@ -147,7 +147,7 @@ func TestSignatureRules(t *testing.T) {
 				Signature: image, Signature2: image,
 				SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")},
 			},
-			"secondaryApplicant encoding",
+			"secondaryApplicant unsafe",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestConfirmationNeedsAnAdvanceRate(t *testing.T) {
 	assert.Equal(t, "Extra.amount conflict", catalog.Refused(t, err), "no other amount by the back door")
 	data.Extra = struct{ OTPCode lending.Secret }{lending.NewSecret("012345")}
 	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), data)
-	assert.Equal(t, "Extra encoding", catalog.Refused(t, err), "a Secret in a struct would be sent redacted")
+	assert.Equal(t, "Extra unsafe", catalog.Refused(t, err), "a Secret in a struct would be sent redacted")
 }
 
 func TestWebhookRules(t *testing.T) {
@@ -250,9 +250,9 @@ func TestWebhookRules(t *testing.T) {
 		t.Run(uri, func(t *testing.T) {
 			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
 				lending.WebhookSubscription{WebhookURI: uri})
-			assert.Equal(t, "webhookUri insecure", catalog.Refused(t, err))
+			assert.Equal(t, "webhookUri format", catalog.Refused(t, err))
 			err = client.Webhooks.UpdateURI(ctx, lending.ForPartner(catalog.Partner), uri)
-			assert.Contains(t, catalog.Refused(t, err), "webhookUri insecure")
+			assert.Contains(t, catalog.Refused(t, err), "webhookUri format")
 		})
 	}
 	for _, uri := range []string{

@@ -2,7 +2,6 @@ package guarantees_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -55,25 +54,4 @@ func TestCutBodyDoesNotChangeTheOutcomeOfAStatus(t *testing.T) {
 	_, err := client.Applications.Status(t.Context(), catalog.Application)
 	require.ErrorIs(t, err, lending.ErrNotFound)
 	assert.EqualValues(t, 1, arrivals.Load())
-}
-
-func TestStatusTellsTheOutcome(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		want   lending.Outcome
-	}{
-		{302, lending.OutcomeUnknown},
-		{400, lending.OutcomeRejected},
-		{401, lending.OutcomeRejected},
-		{408, lending.OutcomeUnknown},
-		{409, lending.OutcomeRejected},
-		{429, lending.OutcomeRejected},
-		{500, lending.OutcomeUnknown},
-		{504, lending.OutcomeUnknown},
-	} {
-		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
-			err := wire.Serve(t, wire.Answer(test.status, `{}`)).Applications.Cancel(t.Context(), catalog.Application)
-			assert.Equal(t, test.want, lending.OutcomeOf(err))
-		})
-	}
 }

@@ -87,10 +87,15 @@ var lostAnswers = map[string]lostAnswer{
 		func(ctx context.Context, c *lending.Client, _ order) (string, error) {
 			other := fake.Ada()
 			other.Email = "grace@example.com"
-			_, err := c.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), other})
-			return "", err
+			created, err := c.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), other})
+			if err != nil {
+				return "", err
+			}
+			return created[0].ID.String() + created[1].ID.String(), nil
 		},
-		nil,
+		func(s lendingtest.Snapshot) string {
+			return s.Customers[len(s.Customers)-2].ID + s.Customers[len(s.Customers)-1].ID
+		},
 	},
 	"Bulk.CreateApplications": {
 		"POST /api/ApplicationBulk/create-applications",
@@ -126,7 +131,7 @@ var lostAnswers = map[string]lostAnswer{
 				})
 			return "", err
 		},
-		nil,
+		func(lendingtest.Snapshot) string { return "" }, // no read shows the id, and the record is empty
 	},
 }
 

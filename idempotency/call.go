@@ -236,7 +236,8 @@ func (k *keyedCall) endCorrections(ctx context.Context) error {
 
 // hasAnswer reports whether the entry has the response, or the method needs none.
 func (k *keyedCall) hasAnswer() bool {
-	return !k.call.NeedsAnswer() || k.data.Response.Status != 0 && k.call.Accepts(k.answer())
+	status := k.data.Response.Status
+	return !k.call.NeedsAnswer() || status == noResponse.Status || status != 0 && k.call.Accepts(k.answer())
 }
 
 // answer returns the recorded response.

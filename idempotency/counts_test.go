@@ -23,6 +23,7 @@ func TestCountsByState(t *testing.T) {
 		save := func(namespace string, state store.State, number int) {
 			for n := range number {
 				entry := store.Entry{Key: fmt.Sprintf("%s:%s %d", namespace, state, n), State: state}
+				entry.Data = []byte(`{"request":{"route":"POST /a"},"send":{"lease":36000000000000,"isCallers":true}}`)
 				require.NoError(t, entries.Save(t.Context(), entry))
 			}
 		}

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -112,9 +113,13 @@ func (d *entryData) addWait(from *store.Entry, to store.State) {
 	}
 }
 
+// noResponse is the recorded response of a mutation that happened, and whose response is lost and
+// optional.
+var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
+
 // ended returns entry after a finding: done, forgotten if there is no response, or free. The
 // entry gives up its lock, unless the service can still execute the mutation.
-func (d *entryData) ended(entry *store.Entry, f finding, maxAnswer int) store.Entry {
+func (d *entryData) ended(entry *store.Entry, f finding) store.Entry {
 	d.Response, d.Doubt = response{}, doubt{}
 	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.Free}
 	if d.Hold > 0 {
@@ -123,9 +128,12 @@ func (d *entryData) ended(entry *store.Entry, f finding, maxAnswer int) store.En
 	switch {
 	case f.evidence != happened:
 		d.Send.Before, d.Send.Open = nil, false
-	case f.answer != nil && len(f.answer) <= maxAnswer:
+	case f.answer != nil:
 		next.State = store.Done
-		d.Response = response{Status: 200, Media: mediaJSON, Body: f.answer, Rebuilt: true}
+		d.Response = response{Status: http.StatusOK, Media: mediaJSON, Body: f.answer, Rebuilt: true}
+		d.endSend()
+	case rowOf(d.Request.Route).optional:
+		next.State, d.Response = store.Done, noResponse
 		d.endSend()
 	default:
 		next.State = store.Forgotten

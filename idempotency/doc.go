@@ -51,14 +51,17 @@
 //	needs_review  No check can tell. ErrNeedsReview until Log.Resolve, SafeToRepeat or
 //	              WithCheck decides.
 //	done          The call returns the recorded response and sends nothing.
-//	forgotten     The mutation happened. The response is older than KeepAnswers, or lost. The
-//	              call returns the ids if they are enough, else ErrAnswerLost.
+//	forgotten     The mutation happened, and the response is older than KeepAnswers. The call
+//	              returns the ids if they are enough. Else as in_doubt, without a resend.
 //
 // A send ends after 2 minutes at the latest, an upload without a deadline after 1 hour.
 //
 // If a success arrives but its body is cut, does not decode or exceeds MaxAnswer, the check
-// rebuilds the response. If the check cannot, the call gets ErrAnswerLost. The log does not
-// resend the mutation, unless a second execution is harmless.
+// rebuilds the response. The log does not resend the mutation, unless a second execution is
+// harmless. If the check cannot rebuild the response, the call succeeds with an empty response
+// where no later step needs one: ConfirmInvoiceWithdrawal, ResendWithdrawalOTP, Offer with Force
+// and the calculations. After any other mutation a person supplies the response: ErrAnswerLost,
+// in the state needs_review.
 //
 // A mutation that only sets a value (an update, a calculation, a registration) needs no check.
 // The log resends the value, at once and then after growing pauses, unless another mutation has
@@ -75,7 +78,7 @@
 //	ErrInDoubt       Wait: a check failed, or the service can still execute the mutation.
 //	ErrLocked        Wait: the mutation with the key Error.Held must end first.
 //	ErrNeedsReview   Tell a person, who calls Log.Resolve.
-//	ErrAnswerLost    The mutation happened. Call again if RetryAfter is set, else read what you need.
+//	ErrAnswerLost    The mutation happened. Call again if RetryAfter is set, else as ErrNeedsReview.
 //	ErrKeyReused     Call with the first request. The outcome is that of the first request.
 //	ErrOtherAccount  Give each service and account its own Options.Namespace.
 //	ErrStore         Call again. If the outcome is done, the mutation happened.

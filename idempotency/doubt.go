@@ -53,7 +53,7 @@ const (
 	thenRecord               // record that the mutation happened
 	thenResend               // send the mutation again
 	thenReview               // leave the decision to a person
-	thenLose                 // the response is lost: leave it to a person who can know more
+	thenLose                 // the mutation happened, and its response is lost
 )
 
 // actions is the action of a call by standing and evidence.
@@ -87,7 +87,7 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	case thenResend:
 		return nil, k.resend(ctx, f, late)
 	case thenLose:
-		if k.row.answer == nil && (k.row.check != nil || k.row.setsValue) { // a person does not know the response either
+		if k.row.optional {
 			return k.recordFound(ctx, finding{evidence: happened})
 		}
 		f.why = cmp.Or(f.why, "the mutation happened, but the check does not find its effect")
@@ -96,13 +96,22 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	if k.data.Doubt.Rejected >= maxRejected && k.entry.State != store.NeedsReview {
 		f.why = "the service rejects every resend, and " + f.why
 	}
+	return nil, k.needReview(ctx, f.why)
+}
+
+// needReview records that a person has to decide, or to supply the response.
+func (k *keyedCall) needReview(ctx context.Context, why string) error {
 	if k.entry.State != store.NeedsReview { // a second save would reset the age
-		k.data.Doubt.Why = f.why
-		if err := k.save(ctx, store.NeedsReview, k.entry.Lock); err != nil {
-			return nil, k.unsaved(err)
+		lock := ""
+		if !k.data.Doubt.Happened || k.data.Hold > 0 || k.data.canRebuild() {
+			lock = k.entry.Lock
+		}
+		k.data.Doubt.Why = why
+		if err := k.save(ctx, store.NeedsReview, lock); err != nil {
+			return k.unsaved(err)
 		}
 	}
-	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: f.why})
+	return k.refuse(Error{kind: ErrNeedsReview, Why: why})
 }
 
 // actionOn returns the action on the evidence of a check.
@@ -185,7 +194,7 @@ func (s *settings) endOther(ctx context.Context, client *lending.Client, entry *
 			return f, err
 		}
 	}
-	return f, s.store.Save(ctx, d.ended(entry, f, s.MaxAnswer))
+	return f, s.store.Save(ctx, d.ended(entry, f))
 }
 
 // isRepeatable reports whether a second execution does no harm. A mutation that sets a value is
@@ -199,18 +208,20 @@ func (k *keyedCall) isRepeatable() bool {
 	return k.data.Doubt.Rejected < maxRejected && (k.safeToRepeat || isLatest)
 }
 
-// recordFound records that the mutation happened, and returns the response if there is one.
+// recordFound records that the mutation happened, and returns the response. A response that is
+// lost and not optional needs a person.
 func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Response, error) {
-	if k.entry.State == store.Forgotten && f.answer == nil { // the entry says the same
-		return k.replay(ctx, ActionRebuilt)
-	}
 	if k.adds() && !k.data.Doubt.Happened {
 		if err := k.remember(ctx, k.lock, k.data.effect(f.answer)); err != nil {
 			return nil, k.unsaved(err)
 		}
 	}
+	if f.answer == nil && k.call.NeedsAnswer() && !k.row.optional {
+		k.data.Doubt.Happened = true
+		return nil, k.needReview(ctx, "the mutation happened, but no read shows the response")
+	}
 	f.evidence = happened
-	if err := k.store.Save(ctx, k.data.ended(&k.entry, f, k.MaxAnswer)); err != nil {
+	if err := k.store.Save(ctx, k.data.ended(&k.entry, f)); err != nil {
 		return nil, k.unsaved(err)
 	}
 	return k.replay(ctx, ActionRebuilt)

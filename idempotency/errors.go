@@ -28,8 +28,8 @@ var (
 	ErrLocked error = reasonFor("another mutation must end first",
 		"call with that key, or decide with Log.Resolve", wait)
 	// ErrAnswerLost means: the mutation happened and the response is lost. If [Error.RetryAfter]
-	// is set, a later call may find the response. Otherwise [Log.Resolve] or [WithCheck] can
-	// supply the response. A caller who needs no response can go on.
+	// is set, a later call may find the response. Otherwise the key needs a review: [Log.Resolve]
+	// or [WithCheck] supplies the response. A caller who needs no response can go on.
 	ErrAnswerLost error = reasonFor("the mutation happened, but the response is lost",
 		"read the data you need, or supply the response with Log.Resolve", person)
 	// ErrKeyReused means: an earlier call has sent another request with the key. The outcome is

@@ -71,7 +71,9 @@ type Verdict struct{ hidden opaque.Value[finding] }
 
 // Happened is the verdict for a mutation that happened. answer must marshal to the JSON of the
 // service's response, for example an id or a record. Later calls with the key return that
-// response. Pass nil if the response is lost, or if the method returns only an error.
+// response. Pass nil if the method returns only an error. If a [WithCheck] passes nil because the
+// response is lost, a person has to supply it; [Log.Resolve] refuses nil, unless no later step uses
+// the response, as after [lending.LoansService.ConfirmInvoiceWithdrawal].
 func Happened(answer any) Verdict {
 	f := finding{evidence: happened}
 	if answer != nil {

@@ -206,7 +206,7 @@ func TestVerdictOfAPersonIsRemembered(t *testing.T) {
 		}
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
-		require.NoError(t, log.Resolve(t.Context(), "first", says(idempotency.Happened(nil))))
+		require.NoError(t, log.Resolve(t.Context(), "first", says(idempotency.Happened(o.application)))) // an older one
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create("second"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(2 * time.Minute)

@@ -121,7 +121,7 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 		require.NoError(t, create("done"))
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
-		resolve := func() error { return log.Resolve(t.Context(), "lost", says(idempotency.Happened(nil))) }
+		resolve := func() error { return log.Resolve(t.Context(), "lost", says(idempotency.Happened(o.application))) }
 		forget := func() error {
 			_, err := log.Forget(t.Context(), "done")
 			return err

@@ -295,7 +295,7 @@ func (o *onboarding) do(s stage) any {
 		wasInDoubt = wasInDoubt || err != nil && (outcome == lending.OutcomeUnknown || outcome == lending.OutcomeDone)
 		var failed *lending.Error
 		switch {
-		case err == nil, errors.Is(err, idempotency.ErrAnswerLost):
+		case err == nil, errors.Is(err, idempotency.ErrAnswerLost) && lending.NextOf(err).Person:
 			if err != nil {
 				result = s.answer(o.service.Snapshot())
 			}

@@ -159,7 +159,7 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 	}
 	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
 		switch row := rowOf(r.Route); {
-		case row.setsValue, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
+		case data.Send.IsCallers, row.setsValue, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
 			e.NeedsPerson, e.Why = false, ""
 		case row.check == nil:
 			e.Why = row.reason()
@@ -172,18 +172,19 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 	return e
 }
 
-// Counts is the number of mutations in doubt by state, for gauges.
+// Counts is the number of mutations in doubt, for gauges. NeedsReview counts those that need a
+// person: [KeyStatus].NeedsPerson.
 type Counts struct {
 	Sent, InDoubt, NeedsReview StateCount
 }
 
-// StateCount is the number of mutations in a state, and the age of the oldest.
+// StateCount is the number of mutations, and the age of the oldest.
 type StateCount struct {
-	Count  int           // at most 1,000
-	Oldest time.Duration // the time since the oldest came into this state; 0 without a mutation
+	Count  int           // of at most 1,000 mutations of a state
+	Oldest time.Duration // the largest [KeyStatus].Age; 0 without a mutation
 }
 
-// maxOpen is the largest count of [Log.Counts], which bounds its reads.
+// maxOpen is the largest number of entries of a state that [Log.Counts] reads.
 const maxOpen = 1000
 
 // Counts counts the mutations in [InDoubtStates]. Counts reads their entries, and stops at 1,000
@@ -193,17 +194,22 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	if err != nil {
 		return open, err
 	}
-	for state, counted := range map[store.State]*StateCount{
-		store.Sent: &open.Sent, store.InDoubt: &open.InDoubt, store.NeedsReview: &open.NeedsReview,
-	} {
+	for _, state := range InDoubtStates() {
+		n := 0
 		for entry, err := range store.All(ctx, s.store, store.Filter{Prefix: s.stored(""), States: []store.State{state}, Limit: maxOpen}) {
 			if err != nil {
 				return Counts{}, storeError(err)
 			}
-			if counted.Count == 0 {
-				counted.Oldest = entry.Age // the list has the oldest first
+			status, counted := s.status(&entry), &open.InDoubt
+			switch {
+			case status.HappenedAfter > 0: // in flight
+				counted = &open.Sent
+			case status.NeedsPerson:
+				counted = &open.NeedsReview
 			}
-			if counted.Count++; counted.Count == maxOpen {
+			counted.Count++
+			counted.Oldest = max(counted.Oldest, status.Age)
+			if n++; n == maxOpen {
 				break
 			}
 		}

@@ -224,6 +224,25 @@ func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot
 	return json.Marshal(map[string]string{"id": id})
 }
 
+// rebuiltCustomers returns the customers with the e-mail addresses of a batch.
+func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapshot) ([]byte, error) {
+	var customers []customer
+	if err := json.Unmarshal(t.body, &customers); err != nil {
+		return nil, err
+	}
+	rebuilt := make([]json.RawMessage, len(customers))
+	for i, c := range customers {
+		after, err := customerWith(ctx, t, c.Email)
+		if err == nil {
+			rebuilt[i], err = rebuiltCustomer(ctx, t, before, after)
+		}
+		if err != nil || rebuilt[i] == nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(rebuilt)
+}
+
 // rebuiltApplication returns the id of the application that the check before did not show.
 func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after snapshot) ([]byte, error) {
 	fresh := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return slices.Contains(before.IDs, id) })

@@ -36,8 +36,8 @@ type Resolution struct {
 //   - with [ErrInDoubt] if NotHappened comes earlier than MaxLateness after the end of the call, or
 //     if the check of the route fails;
 //   - with a [*lending.ArgumentError] if the mutation is not in doubt, if it was sent again since
-//     the person looked, if the response of Happened does not fit the route, or if the check of
-//     the route shows that a NotHappened, or the id in a Happened, is wrong.
+//     the person looked, if the response of Happened is missing or does not fit the route, or if the
+//     check of the route shows that a NotHappened, or the id in a Happened, is wrong.
 //
 // For that check Resolve needs a client of the same account that has used the log in this
 // process. Without such a client Resolve trusts the person.
@@ -52,7 +52,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	c.that(r.By != "", "By", lending.CodeRequired, "must not be empty")
 	c.that(r.Why != "", "Why", lending.CodeRequired, "must not be empty")
 	c.that(f.evidence == happened || f.evidence == absent, "Verdict", lending.CodeRequired, "must be Happened or NotHappened")
-	c.that(f.err == nil, "Verdict", lending.CodeEncoding, "must hold an answer that can be written as JSON")
+	c.that(f.err == nil, "Verdict", lending.CodeUnsafe, "must hold an answer that can be written as JSON")
 	if err := c.err(); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return storeError(err)
 	}
-	return storeError(s.store.Save(ctx, data.resolved(entry, r, s.MaxAnswer)))
+	return storeError(s.store.Save(ctx, data.resolved(entry, r)))
 }
 
 // allows returns the reason if the entry cannot take the verdict.
@@ -100,8 +100,11 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	case isAbsent && idle < s.MaxLateness:
 		return &Error{Key: key, kind: ErrInDoubt, Why: "the service can still execute the mutation", RetryAfter: s.MaxLateness - idle}
 	}
-	if form := formOf(d.Request.Route); f.answer != nil && !form.fits(f.answer) {
+	switch form, row := formOf(d.Request.Route), rowOf(d.Request.Route); {
+	case f.answer != nil && !form.fits(f.answer):
 		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+form.name)
+	case f.answer == nil && !isAbsent && form.name != nothing.name && !row.optional && !row.setsValue && !d.Send.IsCallers:
+		return argumentError("Verdict", lending.CodeRequired, "must hold the response of the route, which the next call returns: "+form.name)
 	}
 	return s.contradicted(ctx, key, f, d, s.MaxLateness-idle)
 }
@@ -144,10 +147,10 @@ func (d *entryData) isCorrectable(entry *store.Entry) bool {
 
 // resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the
 // lock then changes the entry, which ends the time for corrections.
-func (d *entryData) resolved(entry *store.Entry, r Resolution, maxAnswer int) store.Entry {
+func (d *entryData) resolved(entry *store.Entry, r Resolution) store.Entry {
 	idle := d.idle(entry)
 	d.Verdict = decision{By: r.By, Why: r.Why, Correctable: true, Locked: entry.Lock != ""}
-	next := d.ended(entry, r.Verdict.finding(), maxAnswer)
+	next := d.ended(entry, r.Verdict.finding())
 	d.Doubt.Idle = idle
 	next.Lock, next.Data = entry.Lock, d.bytes()
 	return next

@@ -74,12 +74,13 @@ func (s *schedule) lookUp(ctx context.Context, m *simulated) (idempotency.Verdic
 	if c.chance(10) {
 		return idempotency.Verdict{}, errors.New("the look failed")
 	}
-	v := s.verdict(c, m)
+	v := s.verdict(c, m, c.random.IntN(4) == 0)
 	c.point("after it has looked for " + m.key)
 	return v, nil
 }
 
-func (s *schedule) verdict(c *caller, m *simulated) idempotency.Verdict {
+// verdict is what the books of the service say. isLost leaves the response out.
+func (s *schedule) verdict(c *caller, m *simulated, isLost bool) idempotency.Verdict {
 	n, answer := m.done(s.service.Snapshot())
 	if m.group != "" {
 		n = s.executions(m)
@@ -88,7 +89,7 @@ func (s *schedule) verdict(c *caller, m *simulated) idempotency.Verdict {
 	switch {
 	case n == 0:
 		return idempotency.NotHappened()
-	case c.random.IntN(4) == 0:
+	case isLost:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		m.noAnswer = true

@@ -267,7 +267,7 @@ func (s *schedule) help(c *caller, all bool) {
 			s.mu.Unlock()
 			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{
 				By: "Grace", Why: "looked it up", Sends: u.Sends,
-				Verdict: s.verdict(c, m),
+				Verdict: s.verdict(c, m, false),
 			})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {

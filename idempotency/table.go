@@ -18,6 +18,7 @@ type route struct {
 	adds      bool   // the mutation adds records to those of check
 	ids       bool   // a later step needs only the ids of the response
 	listsIDs  bool   // the reads list the ids of the response
+	optional  bool   // a success needs no response: no later step uses it
 	replaces  bool   // the mutation may replace an earlier record
 	setsValue bool   // a resend sets the same value again
 
@@ -67,7 +68,7 @@ func rowOf(name string) route {
 		}
 	case "POST /api/ApplicationBulk/create-customers":
 		return route{
-			ids: true, check: checkCustomers, compare: firstOfItsName,
+			ids: true, check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomers,
 			others: "creates all customers with the same e-mail addresses",
 		}
 
@@ -98,7 +99,7 @@ func rowOf(name string) route {
 			note:   "there is no new offer: the processing was rejected, has not begun, or is not finished",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
-		return route{lock: lockOf("offer"), note: "the effect of force is not published"}
+		return route{optional: true, lock: lockOf("offer"), note: "the effect of force is not published"}
 
 	// Routes that set a value. Assumption: setting the same value again changes nothing.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
@@ -116,7 +117,7 @@ func rowOf(name string) route {
 	case "POST /api/Calculation/application-loc-calculation-slider",
 		"POST /api/Calculation/application-loc-calculation",
 		"POST /api/Calculation/application-invoice-calculation":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("calculation")}
+		return route{setsValue: true, optional: true, assumes: sameAgain, lock: lockOf("calculation")}
 
 	// The list of all applicants has one more. A primary applicant may replace an earlier one.
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
@@ -145,13 +146,17 @@ func rowOf(name string) route {
 	// transactions and the balance have not changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			adds: true, ids: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
+			adds: true, ids: true, optional: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
 			others: "withdraws once from the loan",
 			note:   "there is no new withdrawal, but the transactions or the balance have changed",
 		}
 	// These send a one-time password and move no money. SafeToRepeat is sensible.
 	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
 		return route{lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for the one-time password"}
+
+	// The UUID in the response is not the password.
+	case "POST /api/Loan/resend-withdrawal-otp/{loanId}":
+		return route{optional: true}
 
 	// The interface says: "Registering again updates the URI and event list only." For
 	// update-webhook-uri the same is assumed.

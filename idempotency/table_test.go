@@ -110,12 +110,17 @@ func lossOf(row route) string {
 	switch {
 	case row.setsValue:
 		return "resent at once"
+	case row.check == nil && row.optional:
+		return "a person decides, without a response: " + row.reason()
 	case row.check == nil:
 		return "a person decides: " + row.reason()
 	}
 	seen := "effect found: done"
-	if row.answer != nil {
+	switch {
+	case row.answer != nil:
 		seen += ", with the response"
+	case row.optional:
+		seen += ", with an empty response"
 	}
 	if row.compare(nothing, nothing, 1).evidence == absent {
 		return seen + "; not found for MaxLateness: resent"

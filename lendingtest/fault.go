@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -101,7 +102,13 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes the JSON of MarshalJSON and rejects unknown names.
-func (f *Fault) UnmarshalJSON(b []byte) error { return plain.Unmarshal(b, f) }
+func (f *Fault) UnmarshalJSON(b []byte) error {
+	err := plain.Unmarshal(b, f)
+	if err != nil && strings.Contains(err.Error(), `"delay"`) {
+		return errors.New("a fault has no delay; set answerDelay, which runs the route at once, or delayBefore")
+	}
+	return err
+}
 
 // Check returns an error for a fault that would never happen or that cannot be sent.
 func (f Fault) Check() error {

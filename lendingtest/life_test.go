@@ -324,7 +324,8 @@ func TestPlay(t *testing.T) {
 		require.NoError(t, c.Play([]byte(`[
 			{"on":"GET /api/Application/process-application/{applicationId}","after":"10m","order":"update",
 				"body":{"id":"{applicationId}","set":{"status":"On Hold"}}},
-			{"after":"30m","order":"fail","body":{"route":"*","fault":{"status":503}}},
+			{"on":"GET /api/Application/application-status/{applicationId}","after":"30m","order":"fail",
+				"body":{"route":"GET /api/Application/application-status/{applicationId}","fault":{"status":503}}},
 			{"after":"1h","order":"update","body":{"id":"x","set":{}}},
 			{"after":"2h","order":"expire-tokens"}]`)))
 		app := r.offered()

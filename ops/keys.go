@@ -80,10 +80,10 @@ func says(e *idempotency.KeyStatus) string {
 	case progress:
 		return "in progress"
 	}
-	switch e.State {
-	case store.Done:
+	if e.State == store.Done {
 		return "happened"
-	case store.Forgotten:
+	}
+	if e.State == store.Forgotten {
 		return "happened, without its response"
 	}
 	return "did not happen, the next call sends it"

@@ -97,7 +97,7 @@ func (q *queue) take(o *order) {
 }
 
 // hint makes an order due at once. The hint of a person ends the wait for a person, and runs a
-// stopped order. No hint shortens a wait that the service or the log demands.
+// stopped order. No hint shortens the wait of the service or of the log.
 func (q *queue) hint(id string, byPerson bool) {
 	o := q.orders[id]
 	switch {
@@ -143,7 +143,7 @@ func (q *queue) done(o *order) {
 	}
 }
 
-// put puts an order back after a step that failed.
+// put puts an order back after a failed step.
 func (q *queue) put(o *order, next lending.Next, f failure) {
 	o.running, o.pass = false, q.pass
 	if f != o.failed {
@@ -160,7 +160,7 @@ func (q *queue) put(o *order, next lending.Next, f failure) {
 	}
 }
 
-// retry has an order wait: as the error says, or with a back-off that a hint ends.
+// retry has an order wait: as the error says, or with a back-off until a hint.
 func (q *queue) retry(o *order, after time.Duration) {
 	now := time.Now()
 	o.earliest = now.Add(cmp.Or(after, firstWait))
@@ -189,7 +189,7 @@ func (q *queue) beginPass() {
 }
 
 // endPass adds the open orders, tries those again that wait for a person, and forgets waiting
-// and stopped orders that are no longer open.
+// and stopped orders that have ended.
 func (q *queue) endPass(open []string) {
 	now := time.Now()
 	for _, id := range open {

@@ -31,10 +31,10 @@
 // for example for an underwriter. The next pass or event calls the step again, as long as the
 // order is open. The program removes a finished order from its list.
 //
-// A step must be safe to call for an order that has ended: begin it with a read of your table,
+// A step must be safe to call for a finished order: begin it with a read of your table,
 // and return nil if the order is not open. Another replica may have listed the order before its
-// end, and a hint calls the step also of an order that is not listed. Never call Log.Forget in a
-// step: a late step would send its mutations again. Forget the keys of orders that ended days ago.
+// end, and a hint calls the step also of an unlisted order. Never call Log.Forget in a
+// step: a late step would send its mutations again. Forget the keys days after the end of an order.
 //
 // Every mutation of a step needs an idempotency key made of the order: see
 // [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step
@@ -141,7 +141,7 @@ func setDefault[T ~int | ~int64](option *T, value T) {
 
 // Hint has the worker run the steps of orders now, before the orders of a pass: of a new order,
 // and of an order that waits for a person, once the person has acted. Call Hint at any time, in
-// any replica. Only a wait that the service or the log demands goes on.
+// any replica. Only a wait by order of the service or the log goes on.
 func (w *Worker) Hint(orders ...string) { w.hint(orders, true) }
 
 func (w *Worker) hint(orders []string, byPerson bool) {

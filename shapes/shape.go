@@ -1,52 +1,125 @@
 package shapes
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 )
 
-// Shape describes a place of the responses: kinds, names and counts, and never a value.
+// Shape describes a place of the responses: kinds, names and counts. The only values are the words of a status or a type.
 //
 // The kinds are "null", "boolean", "integer", "number", "string", "UUID", "decimal string",
 // "date", "time", "time without a zone", "object", "list" and, below the maximum depth, "deep".
 type Shape struct {
 	Kinds  map[string]int    `json:"kinds"`            // number of values of each kind
 	Fields map[string]*Shape `json:"fields,omitempty"` // of an object
-	Values *Shape            `json:"values,omitempty"` // of each member of an object whose names are data
+	Map    bool              `json:"map,omitempty"`    // whether all names of an object are data
+	Values *Shape            `json:"values,omitempty"` // of the members of an object whose names are data
 	Items  *Shape            `json:"items,omitempty"`  // of a list
+	// Words has the values of a status, a type or the like: short words, at most 20. It is empty if a value was no word.
+	Words map[string]int `json:"words,omitempty"`
 }
 
-const maxDepth = 16 // deeper values are not read
+const (
+	maxDepth = 16  // deeper values are not read
+	maxNames = 250 // of an object; more names are data
+	maxWords = 20
+)
 
-// shapeOf returns the shape of raw, which must be valid JSON.
-func shapeOf(raw json.RawMessage, depth int) *Shape {
+func newShape() *Shape { return &Shape{Kinds: map[string]int{}, Fields: map[string]*Shape{}} }
+
+// add learns the value at the start of raw, which must be valid JSON without space before the value, and returns the rest.
+// It keeps nothing of raw, so it needs memory for each place and not for each value.
+func (s *Shape) add(name, raw []byte, depth int) (rest []byte) {
 	kind := kindOf(raw)
-	var members map[string]json.RawMessage
-	var items []json.RawMessage
-	switch {
-	case (kind == "object" || kind == "list") && depth == maxDepth:
+	if (kind == "object" || kind == "list") && depth == maxDepth {
 		kind = "deep"
-	case kind == "object":
-		_ = json.Unmarshal(raw, &members)
-	case kind == "list":
-		_ = json.Unmarshal(raw, &items)
 	}
-	s := &Shape{Kinds: map[string]int{kind: 1}, Fields: map[string]*Shape{}}
-	for name, member := range members {
-		s.Fields[name] = shapeOf(member, depth+1)
+	s.Kinds[kind]++
+	switch kind {
+	case "object":
+		return s.addMembers(raw[1:], depth)
+	case "list":
+		for raw = space(raw[1:]); raw[0] != ']'; raw = comma(raw) {
+			if s.Items == nil {
+				s.Items = newShape()
+			}
+			raw = s.Items.add(name, raw, depth+1)
+		}
+		return raw[1:]
 	}
-	for _, item := range items {
-		s.Items = merge(s.Items, shapeOf(item, depth+1))
+	length := valueLength(raw)
+	if raw[0] == '"' && wordName.Match(name) {
+		s.addWord(raw[1 : length-1])
 	}
-	return s
+	return raw[length:]
 }
+
+func (s *Shape) addMembers(raw []byte, depth int) (rest []byte) {
+	all, data := 0, 0
+	for raw = space(raw); raw[0] != '}'; raw = comma(raw) {
+		length := valueLength(raw)
+		quoted := raw[:length]
+		raw = space(space(raw[length:])[1:]) // behind the colon
+		field := s.Fields[string(quoted[1:length-1])]
+		if field == nil {
+			if field = s.member(quoted); field == s.Values {
+				data++
+			}
+		}
+		all++
+		raw = field.add(quoted, raw, depth+1)
+	}
+	s.Map = s.Map || data > 0 && 2*data >= all
+	return raw[1:]
+}
+
+// member returns the shape of a member that is not known under its name as it stands in the response.
+func (s *Shape) member(quoted []byte) *Shape {
+	var name string
+	_ = json.Unmarshal(quoted, &name)
+	if s.Map || isData(name) || s.Fields[name] == nil && len(s.Fields) >= maxNames {
+		if s.Values == nil {
+			s.Values = newShape()
+		}
+		return s.Values
+	}
+	if s.Fields[name] == nil {
+		s.Fields[name] = newShape()
+	}
+	return s.Fields[name]
+}
+
+// wordName matches the names of fields whose values are words of the service and never of a person.
+var wordName = regexp.MustCompile(`(?i)(status|type|kind|stage|phase|frequency|category)"?$`)
+
+var word = regexp.MustCompile(`^[A-Za-z]+([ _-][A-Za-z]+){0,4}$`)
+
+// addWord learns a word. After a text that is no word, and after too many words, nothing more is learned.
+func (s *Shape) addWord(text []byte) {
+	switch n, known := s.Words[string(text)]; {
+	case known && n > 0:
+	case s.Words[noWords] > 0:
+		return
+	case len(text) > 40 || len(s.Words) >= maxWords || !word.Match(text):
+		s.Words = map[string]int{noWords: 1}
+		return
+	case s.Words == nil:
+		s.Words = map[string]int{}
+	}
+	s.Words[string(text)]++
+}
+
+// noWords stands among the words of a place that has other texts, too.
+const noWords = ""
 
 // merge adds from to into. from does not change, and either may be nil.
 func merge(into, from *Shape) *Shape {
@@ -54,7 +127,7 @@ func merge(into, from *Shape) *Shape {
 		return into
 	}
 	if into == nil {
-		into = &Shape{Kinds: map[string]int{}, Fields: map[string]*Shape{}}
+		into = newShape()
 	}
 	if into.Fields == nil { // read from JSON
 		into.Fields = map[string]*Shape{}
@@ -65,6 +138,16 @@ func merge(into, from *Shape) *Shape {
 	for name, field := range from.Fields {
 		into.Fields[name] = merge(into.Fields[name], field)
 	}
+	for text, n := range from.Words {
+		if into.Words == nil {
+			into.Words = map[string]int{}
+		}
+		into.Words[text] += n
+	}
+	if len(into.Words) > maxWords || into.Words[noWords] > 0 {
+		into.Words = map[string]int{noWords: 1}
+	}
+	into.Map = into.Map || from.Map
 	into.Values, into.Items = merge(into.Values, from.Values), merge(into.Items, from.Items)
 	return into
 }
@@ -77,31 +160,42 @@ func (s *Shape) forgetData() {
 	for _, field := range s.Fields {
 		field.forgetData()
 	}
-	if s.Values != nil || s.namesAreData() {
-		for _, field := range s.Fields {
+	s.Map = s.Map || s.namesAreData()
+	for name, field := range s.Fields {
+		if s.Map || isData(name) {
 			s.Values = merge(s.Values, field)
+			delete(s.Fields, name)
 		}
-		s.Fields = map[string]*Shape{}
 	}
 	s.Values.forgetData()
 	s.Items.forgetData()
 }
 
-// fieldName matches names of fields, but no identifiers, addresses or dates.
-var fieldName = regexp.MustCompile(`^[$@_]?[A-Za-z][A-Za-z_]{0,60}([0-9]{1,4}[A-Za-z_]{0,20})?$`)
-
-// namesAreData reports whether the names of an object are data and not fields: a name cannot be
-// a field name, or there are very many names, or all members are alike and none is in more than
-// half of the objects.
-func (s *Shape) namesAreData() bool {
-	rare := len(s.Fields) > 1
-	for name, field := range s.Fields {
-		if !fieldName.MatchString(name) || len(s.Fields) > 250 {
-			return true
+// isData reports whether a name cannot be the name of a field: it is an address, an identifier, a date, a number, or words
+// that begin with a capital letter, like a person's name.
+func isData(name string) bool {
+	digits := 0
+	for _, c := range name {
+		if c >= '0' && c <= '9' {
+			digits++
 		}
-		rare = rare && 2*field.Count() <= s.Kinds["object"]
 	}
-	return rare && s.fieldsAreAlike()
+	return strings.Index(name, "@") > 0 || digits > 5 || len(name) > 64 || !strings.ContainsFunc(name, unicode.IsLetter) ||
+		strings.ContainsAny(name, "\"\\`,<>\r\n\t") || strings.Contains(name, " ") && unicode.IsUpper([]rune(name)[0])
+}
+
+// namesAreData reports whether all names of an object are data: there are very many names, or all members are alike and
+// none is in more than half of the objects.
+func (s *Shape) namesAreData() bool {
+	if len(s.Fields) >= maxNames {
+		return true
+	}
+	for _, field := range s.Fields {
+		if 2*field.Count() > s.Kinds["object"] {
+			return false
+		}
+	}
+	return len(s.Fields) > 1 && s.fieldsAreAlike()
 }
 
 func (s *Shape) fieldsAreAlike() bool {
@@ -133,7 +227,7 @@ func (s *Shape) places(path string, optional bool) map[string]string {
 		return nil
 	}
 	what := s.Class()
-	if what == "object" && s.Values != nil {
+	if what == "object" && s.Values != nil && len(s.Fields) == 0 {
 		what = "map"
 	}
 	if s.Kinds["null"] > 0 && what != "null" {
@@ -151,9 +245,8 @@ func (s *Shape) places(path string, optional bool) map[string]string {
 	return all
 }
 
-var decimal = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
-
-func kindOf(raw json.RawMessage) string {
+// kindOf returns the kind of the value at the start of raw.
+func kindOf(raw []byte) string {
 	switch raw[0] {
 	case '{':
 		return "object"
@@ -164,29 +257,76 @@ func kindOf(raw json.RawMessage) string {
 	case 't', 'f':
 		return "boolean"
 	case '"':
-		var text string
-		_ = json.Unmarshal(raw, &text)
-		return stringKind(text)
+		return stringKind(raw[1 : valueLength(raw)-1])
 	}
-	if _, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-		return "integer"
+	if number := raw[:valueLength(raw)]; bytes.ContainsAny(number, ".eE") || len(number) > 18 {
+		return "number"
 	}
-	return "number"
+	return "integer"
 }
 
-func stringKind(text string) string {
-	if len(text) == 36 && uuid.Validate(text) == nil {
+var decimal = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
+
+func stringKind(text []byte) string {
+	switch {
+	case len(text) == 36 && uuid.Validate(string(text)) == nil:
 		return "UUID"
-	}
-	if decimal.MatchString(text) {
+	case decimal.Match(text):
 		return "decimal string"
+	case len(text) < 10 || len(text) > 40 || text[4] != '-' || text[7] != '-':
+		return "string"
 	}
-	for layout, kind := range map[string]string{time.RFC3339: "time", "2006-01-02T15:04:05": "time without a zone", time.DateOnly: "date"} {
-		if _, err := time.Parse(layout, text); err == nil {
-			return kind
+	for _, form := range []struct{ layout, kind string }{
+		{time.RFC3339, "time"}, {"2006-01-02T15:04:05", "time without a zone"}, {time.DateOnly, "date"},
+	} {
+		if _, err := time.Parse(form.layout, string(text)); err == nil {
+			return form.kind
 		}
 	}
 	return "string"
+}
+
+// valueLength returns the length of the value at the start of raw.
+func valueLength(raw []byte) int {
+	switch raw[0] {
+	case '"':
+		for i := 1; ; i++ {
+			switch raw[i] {
+			case '\\':
+				i++
+			case '"':
+				return i + 1
+			}
+		}
+	case '{', '[':
+		for i, open := 1, 1; ; i++ {
+			switch raw[i] {
+			case '"':
+				i += valueLength(raw[i:]) - 1
+			case '{', '[':
+				open++
+			case '}', ']':
+				if open--; open == 0 {
+					return i + 1
+				}
+			}
+		}
+	}
+	if end := bytes.IndexAny(raw, ",]} \t\r\n"); end >= 0 {
+		return end
+	}
+	return len(raw)
+}
+
+// space returns raw behind white space.
+func space(raw []byte) []byte { return bytes.TrimLeft(raw, " \t\r\n") }
+
+// comma returns raw behind white space and a comma, or at the closing bracket.
+func comma(raw []byte) []byte {
+	if raw = space(raw); raw[0] == ',' {
+		raw = space(raw[1:])
+	}
+	return raw
 }
 
 // family returns the wider kind that includes a kind.

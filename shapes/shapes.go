@@ -1,6 +1,7 @@
 // Package shapes learns the field names and types of the service's records from the responses of
 // a real service, because the interface does not publish all of them. The package keeps names,
-// types and counts, and never a value.
+// types and counts. Of the values it keeps at most 20 short words of a field that is called a
+// status, type, kind, stage, phase, frequency or category.
 //
 // [Seen] learns from responses and compares two sets of responses. [Watch] follows a client in
 // production and reports each change once. With the JSON of a Seen in lendingtest.WithShapes,
@@ -11,16 +12,19 @@
 //
 //	learned, err := json.Marshal(watcher.Seen())
 //
-// The names of an object can be data, for example e-mail addresses. The package treats names as
-// data if they have many digits or are no identifiers, or if all members are alike and none of
-// them is in most of the objects. It does not keep these names. A name such as "ada" looks like
-// a field, so check the result before you publish it.
+// The names of an object can be data, for example e-mail addresses. The package treats a name as
+// data if it is an address, has more than five digits, has no letters or is words that begin with a
+// capital letter, and all names of an object if every second one is data, if there are very many, or if
+// all members are alike and none of them is in most of the objects.
+// It does not keep these names. A name such as "ada" looks like a field, so check the result before
+// you publish it.
 package shapes
 
 import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"strings"
 )
 
 // Seen has the shape of the responses of each route, by method and path template, for example
@@ -47,7 +51,10 @@ func read(route string, body []byte) *Shape {
 	if !template.MatchString(route) || !json.Valid(body) {
 		return nil
 	}
-	return shapeOf(body, 0)
+	s := newShape()
+	name, _, _ := strings.Cut(route, "/{") // ends with the last word of the route, for example application-status
+	s.add([]byte(name), body, 0)
+	return s
 }
 
 // Merge returns the union of both. Neither changes, except that both forget names that are data.

@@ -1,10 +1,12 @@
 package shapes_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -223,4 +225,98 @@ func TestLearn(t *testing.T) {
 		"GET /api/Loan/is-loan-closed/{loanId}: new",
 	}, shapes.Changes(seen, later))
 	assert.Nil(t, seen[loanRoute].Fields["b"], "merging leaves both alone")
+}
+
+// One odd name among the fields of a record hides no change of the others.
+func TestOddNamesAreFields(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"@odata.type", "first name", "line-1", "address_line_12345", "a.b", "größe", "$ref", "x/y", "3dSecure", "a'b", "ada@example.com",
+		loanID, "2026-11-20",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := watch(t, nil)
+			w.answer(`{` + id + `"rate":1}`)
+			w.answer(`{` + id + `"rate":1,"` + name + `":1}`)
+			assert.Equal(t, []string{loanRoute + " .rate: was integer, is string"}, w.answer(`{`+id+`"rate":"x"}`))
+		})
+	}
+}
+
+// The words of a status are learnt, up to twenty short ones, and of no other field.
+func TestWordsOfAStatus(t *testing.T) {
+	t.Parallel()
+	seen := shapes.Seen{}
+	for _, body := range []string{
+		`{"status":"On Hold","name":"Ada","type":"Invoice","kind":"x"}`, `{"status":"On Hold","type":"see ada@example.com"}`,
+		`{"status":"Closed","type":"Invoice","kind":null}`,
+	} {
+		require.True(t, seen.Learn(loanRoute, []byte(body)))
+	}
+	for i := range 30 {
+		seen.Learn(loanRoute, fmt.Appendf(nil, `{"stage":"word%c%c"}`, 'a'+i/26, 'a'+i%26))
+	}
+	seen.Learn("GET /api/Application/application-status/{applicationId}", []byte(`"Under Review"`))
+	kept, err := json.Marshal(seen)
+	require.NoError(t, err)
+	for _, value := range []string{"Ada", "ada", "Invoice", "wordaa"} {
+		assert.NotContains(t, string(kept), value)
+	}
+	assert.Equal(t, map[string]int{"On Hold": 2, "Closed": 1}, seen[loanRoute].Fields["status"].Words)
+	assert.Contains(t, string(kept), `"words":{"Under Review":1}`)
+}
+
+// A long list costs memory for its places and not for its rows.
+func TestLongListsCostLittleMemory(t *testing.T) { // not parallel: it counts allocations
+	row := `{"id":"` + loanID + `","amount":12.5,"status":"On Hold","when":"2026-11-20T12:00:00Z","note":"a\"b"}`
+	body := []byte("[" + strings.Repeat(row+",\n ", 1<<20/len(row)) + row + "]")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	shapes.Seen{}.Learn(loanRoute, body)
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20), "for 1 MiB")
+}
+
+// A value below the maximum depth is skipped, and the fields behind it are learnt. The JSON of every fuzz input can be learnt.
+func FuzzLearn(f *testing.F) {
+	deep := strings.Repeat(`{"a":[`, 9) + `1,{"b}":"]\\\""},2` + strings.Repeat(`]}`, 9)
+	seen := shapes.Seen{}
+	require.True(f, seen.Learn(loanRoute, []byte(`{"deep":`+deep+`,"behind":true}`)))
+	assert.Equal(f, "boolean", seen[loanRoute].Fields["behind"].Class())
+	for _, seed := range []string{deep, ` [ 1 , "x\u0022" , { } , [ ] ] `, `"x"`, `-1e9`, `{"a":1,"a":"x","":null}`, `{"\u0061":1,"a":2}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		seen := shapes.Seen{}
+		require.Equal(t, json.Valid(bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))), seen.Learn(loanRoute, body))
+		_, err := json.Marshal(seen)
+		require.NoError(t, err)
+	})
+}
+
+// A report that panics does not reach the caller, whose mutation has happened.
+func TestReportMayPanic(t *testing.T) {
+	t.Parallel()
+	w := shapes.Watch(nil, func(string) { panic("report") })
+	server := lendingtest.NewServer()
+	defer server.Close()
+	client, err := lending.New(server.URL, lending.WithCallObserver(w.Observe),
+		lending.WithTokenSource(lending.StaticToken(server.Token(lendingtest.Username))))
+	require.NoError(t, err)
+	defer client.Close()
+	customer, err := lending.ParseCustomerID(server.AddCustomer(lendingtest.Customer{}).ID)
+	require.NoError(t, err)
+	create := func() error {
+		_, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer}, nil)
+		return err
+	}
+	require.NoError(t, create())
+	const route = "POST /api/Application/create-application"
+	server.Answer(route, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(`{"id":"` + loanID + `"}`))
+	})
+	assert.NotPanics(t, func() { _ = create() })
+	assert.Positive(t, w.Seen()[route].Kinds["object"], "the change was there to report")
 }

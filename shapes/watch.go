@@ -2,6 +2,8 @@ package shapes
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/lendingapi/lending-go"
@@ -29,7 +31,7 @@ type Watcher struct {
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //
 // A change has names and types, and never a value. The first response of a route is not a
-// change. A watcher keeps up to 200 routes with 2,000 places each, and ignores responses above 1
+// change. A panic of report is logged with its type. A watcher keeps up to 200 routes with 2,000 places each, and ignores responses above 1
 // MiB.
 func Watch(known Seen, report func(change string)) *Watcher {
 	return &Watcher{report: report, seen: known.Merge(nil)}
@@ -44,9 +46,19 @@ func (w *Watcher) Observe(ctx context.Context, _ lending.Call) (context.Context,
 			return
 		}
 		for _, change := range w.learn(call.Method+" "+call.Route, response.Body) {
-			w.report(change)
+			w.tell(change)
 		}
 	}
+}
+
+// tell reports a change. The mutation has happened: a panic of the report must not reach its caller.
+func (w *Watcher) tell(change string) {
+	defer func() {
+		if v := recover(); v != nil {
+			slog.Error("lending/shapes: the report of a change panicked", "panic", fmt.Sprintf("%T", v))
+		}
+	}()
+	w.report(change)
 }
 
 // Seen returns everything learned so far, for the next Watch.
@@ -99,9 +111,9 @@ func (s *Shape) covers(other *Shape) bool {
 		}
 	}
 	for name, field := range other.Fields {
-		known := s.Values
-		if known == nil {
-			known = s.Fields[name]
+		known := s.Fields[name]
+		if s.Map {
+			known = s.Values
 		}
 		if !known.covers(field) {
 			return false
@@ -111,6 +123,11 @@ func (s *Shape) covers(other *Shape) bool {
 		always := field.Count() == s.Kinds["object"]
 		if always && other.Kinds["object"] > other.Fields[name].Count() {
 			return false
+		}
+	}
+	for text := range other.Words {
+		if s.Words[text] == 0 && s.Words[noWords] == 0 {
+			return false // no change, but worth keeping
 		}
 	}
 	return s.Values.covers(other.Values) && s.Items.covers(other.Items)

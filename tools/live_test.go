@@ -14,13 +14,11 @@ import (
 	"testing"
 )
 
-// TestNothingLiveIsReachable holds of every type that a caller can have, exported or
-// behind an interface, that no lock, no atomic value, no map of its own and
-// nothing that a caller has handed over can be reached from it by what fmt, slog,
-// reflect.DeepEqual and testify follow: fields of any name, pointers, elements. They
-// print and compare without a lock, and "concurrent map iteration and map write" ends
-// the process. What is live stands behind a function, which nothing follows.
-func TestNothingLiveIsReachable(t *testing.T) {
+// fmt, slog, reflect.DeepEqual and testify follow fields, pointers and elements without a lock, and
+// "concurrent map iteration and map write" ends the process. No type of a caller, exported or behind
+// an interface, leads them to a lock, an atomic value, a private map or a value of the caller. Such
+// state is behind a function.
+func TestPrintingReachesNoSharedState(t *testing.T) {
 	checked := 0
 	for _, p := range load(t, "github.com/lendingapi/lending-go", "github.com/lendingapi/lending-go/webhook") {
 		handed := interfacesOf(p)
@@ -44,8 +42,7 @@ func TestNothingLiveIsReachable(t *testing.T) {
 	}
 }
 
-// interfacesOf returns the interfaces behind which functions of p return types that are
-// not exported.
+// interfacesOf returns the interfaces behind which functions of p return unexported types.
 func interfacesOf(p *types.Package) (handed []*types.Interface) {
 	results := func(f types.Object) {
 		signature, ok := f.Type().(*types.Signature)
@@ -75,8 +72,8 @@ type visit struct {
 	exported bool
 }
 
-// liveIn is the path to what lives in t, empty if nothing does. What a caller can set in
-// an exported field of an exported type is his own.
+// liveIn returns the path to shared state in t, or "". The value of an exported field of an exported
+// type belongs to the caller.
 func liveIn(t types.Type, path string, exported bool, seen map[visit]bool) string {
 	if seen[visit{t, exported}] {
 		return ""
@@ -110,7 +107,7 @@ func liveIn(t types.Type, path string, exported bool, seen map[visit]bool) strin
 				}
 			case *types.Interface:
 				if !settable && field.Type().String() != "error" {
-					return inner + " is whatever there is behind " + f.String()
+					return inner + " holds any value behind " + f.String()
 				}
 			}
 			if live := liveIn(field.Type(), inner, settable, seen); live != "" {

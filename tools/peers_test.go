@@ -71,7 +71,7 @@ func skippedOnlyWithoutNpm(t *testing.T, script string) {
 	}
 }
 
-// npm installs the packages that were reviewed, by checksum.
+// npm installs the reviewed packages, by checksum.
 func TestPeersArePinned(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,15 +21,18 @@ type ConsumerOptions struct {
 	Receiver ReceiverOptions
 	Work     WorkOptions
 
-	// Refresh is the time between two reads of the subscription's secret; 10 min. After a wrong
-	// signature Run reads the secret at once, at most once a minute. The previous secret stays
+	// Refresh is the time between two reads of the subscription and its secret; 10 min. After a
+	// wrong signature Run reads them at once, at most once a minute. The previous secret stays
 	// valid for an hour after a change.
 	Refresh time.Duration
 	// Sweep is called once a day, for example the method Sweep of an idempotency log.
 	Sweep func(ctx context.Context) (int, error)
+	// Check is called again and again, each time after the returned wait: the method Check of an
+	// idempotency log.
+	Check func(ctx context.Context, client *lending.Client) (next time.Duration, err error)
 	// Shutdown is the time for requests in progress after the end of Run's context; 40 s.
 	Shutdown time.Duration
-	// Logger logs failures of the subscription and of Sweep. Nil logs nothing.
+	// Logger logs failures of the subscription, of Sweep and of Check. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -49,12 +53,14 @@ type consumer struct {
 	inbox        Inbox
 	handle       EventFunc
 	receiver     http.Handler
-	wrong        chan struct{} // signals a wrong signature
+	wrong        chan struct{}               // signals a wrong signature
+	subscribed   lending.WebhookSubscription // as Ensure has left it; only follow uses it
 
 	mu       sync.Mutex
 	secret   lending.Secret
 	previous lending.Secret
 	until    time.Time // the previous secret is valid
+	off      error     // why the subscription sends nothing here
 }
 
 const (
@@ -62,7 +68,11 @@ const (
 	wrongPause    = time.Minute
 )
 
-var errNotSubscribed = errors.New("lending/webhook: consumer: not subscribed yet; see the log of the consumer")
+var (
+	errNotSubscribed = errors.New("lending/webhook: consumer: not subscribed yet; see the log of the consumer")
+	errGone          = redact.Text("lending/webhook: consumer: the service has no subscription of the target; restart the program, which subscribes again")
+	errElsewhere     = redact.Text("lending/webhook: consumer: the subscription has another address or other events; correct the program that changed it, then restart this one")
+)
 
 // NewConsumer returns a consumer of the target's events. [Consumer.Run] subscribes as
 // [lending.WebhooksService.Ensure] does. NewConsumer fails if an argument is nil.
@@ -105,10 +115,14 @@ func (c *Consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.state().receiver.ServeHTTP(w, r)
 }
 
-// Ready reports whether the consumer can accept events: the inbox is ready, and the secret of
-// the subscription is known.
+// Ready reports whether the consumer can accept events: the inbox is ready, the secret of the
+// subscription is known, and the last read of the subscription has shown that it is switched on,
+// with the address and the events of [NewConsumer].
 func (c *Consumer) Ready(ctx context.Context) error {
 	if _, err := c.state().secrets(nil); err != nil {
+		return err
+	}
+	if err := c.state().offBecause(); err != nil {
 		return err
 	}
 	return c.state().inbox.Ready(ctx)
@@ -122,7 +136,8 @@ func (c *Consumer) Ready(ctx context.Context) error {
 // handles events from the inbox meanwhile. Run returns an error only if server cannot listen, or
 // if the subscription is invalid: an [*lending.ArgumentError].
 //
-// If server is nil, shut your own server down before you end ctx.
+// A server without ReadHeaderTimeout and ReadTimeout gets a ReadHeaderTimeout of 10 seconds. If
+// server is nil, shut your own server down before you end ctx.
 func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
 	return c.state().run(ctx, server)
 }
@@ -141,6 +156,9 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 	defer stop()
 	var group sync.WaitGroup
 	if server != nil {
+		if server.ReadHeaderTimeout == 0 && server.ReadTimeout == 0 {
+			server.ReadHeaderTimeout = 10 * time.Second
+		}
 		group.Go(func() {
 			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 				fail(err)
@@ -150,6 +168,7 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 	group.Go(func() { Work(working, c.inbox, c.handle, &c.Work) })
 	group.Go(func() { fail(c.follow(ctx)) })
 	group.Go(func() { c.sweep(ctx) })
+	group.Go(func() { c.check(ctx) })
 	<-ctx.Done()
 	if server != nil {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Shutdown)
@@ -167,30 +186,28 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 	}
 }
 
-// follow subscribes, and reads the secret regularly.
+// follow subscribes, and reads the subscription regularly.
 func (c *consumer) follow(ctx context.Context) error {
 	err := c.untilDone(ctx, "subscribing", func() error {
 		ensured, err := c.client.Webhooks.Ensure(ctx, c.target, c.subscription)
 		if err == nil {
+			c.subscribed = ensured.Subscription
 			c.use(ensured.Subscription.Secret)
 		}
 		return err
 	})
-	for refresh := c.Refresh; err == nil; {
+	read, wrong := time.Now(), time.Time{} // the last read, and the last after a wrong signature
+	for err == nil {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(refresh):
-		case <-c.wrong:
+		case <-time.After(time.Until(read.Add(c.Refresh))):
+		case <-c.wrong: // a flood of forgeries causes no more reads
+			_ = backoff.Sleep(ctx, time.Until(wrong.Add(min(wrongPause, c.Refresh))))
+			wrong = time.Now()
 		}
-		err = c.untilDone(ctx, "reading the secret of the subscription", func() error {
-			subscription, err := c.client.Webhooks.Subscription(ctx, c.target)
-			if err == nil {
-				c.use(subscription.Secret)
-			}
-			return err
-		})
-		_ = backoff.Sleep(ctx, min(wrongPause, c.Refresh)) // a flood of forgeries causes no more reads
+		read = time.Now()
+		err = c.untilDone(ctx, "reading the subscription", func() error { return c.read(ctx) })
 	}
 	if ctx.Err() == nil {
 		return err
@@ -198,10 +215,47 @@ func (c *consumer) follow(ctx context.Context) error {
 	return nil
 }
 
+// read takes the secret of the subscription, and notes whether the subscription is switched on and
+// leads here.
+func (c *consumer) read(ctx context.Context) error {
+	now, err := c.client.Webhooks.Subscription(ctx, c.target)
+	var off error
+	switch {
+	case lending.IsNotFound(err):
+		off = errGone
+	case err != nil:
+		return err
+	case now.WebhookURI != c.subscribed.WebhookURI || !sameEvents(now.Webhooks, c.subscribed.Webhooks):
+		off = errElsewhere
+	case !now.IsActive:
+		off = lending.ErrInactive
+	}
+	if off != nil {
+		c.report(ctx, "the subscription sends nothing here", off)
+	}
+	if now != nil {
+		c.use(now.Secret)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off = off
+	return nil
+}
+
+func sameEvents(a, b []lending.EventName) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func (c *consumer) offBecause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.off
+}
+
 // untilDone calls do until it succeeds, ctx ends, or an argument is refused.
 func (c *consumer) untilDone(ctx context.Context, doing string, do func() error) error {
 	for failures := 1; ; failures++ {
-		err := do()
+		err := safely.Call[lending.PanicError](do) // an observer of the client may panic
 		if _, mistake := errors.AsType[*lending.ArgumentError](err); err == nil || mistake || ctx.Err() != nil {
 			return err
 		}
@@ -251,5 +305,21 @@ func (c *consumer) sweep(ctx context.Context) {
 			c.report(ctx, "sweeping", err)
 		}
 		_ = backoff.Sleep(ctx, 24*time.Hour)
+	}
+}
+
+// check calls Check again and again.
+func (c *consumer) check(ctx context.Context) {
+	for c.Check != nil && ctx.Err() == nil {
+		var next time.Duration
+		err := safely.Call[lending.PanicError](func() (err error) {
+			next, err = c.Check(ctx, c.client)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			c.report(ctx, "checking", err)
+			next = max(next, time.Minute)
+		}
+		_ = backoff.Sleep(ctx, max(next, time.Second))
 	}
 }

@@ -82,11 +82,17 @@ func (c *consumed) deliver(t *testing.T, mode lendingtest.DeliveryMode) int {
 
 // The service is down when the program starts. The consumer subscribes when the service is back.
 func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
-	swept := make(chan struct{}, 10)
+	swept, checked := make(chan struct{}, 10), make(chan *lending.Client, 1000)
 	down := lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 40}
 	consumingAfter(t, down, webhook.ConsumerOptions{Sweep: func(context.Context) (int, error) {
 		swept <- struct{}{}
 		return 0, errors.New("a failure")
+	}, Check: func(_ context.Context, client *lending.Client) (time.Duration, error) {
+		checked <- client
+		if len(checked) < 3 {
+			panic("checks")
+		}
+		return time.Hour, nil
 	}}, func(t *testing.T, c *consumed) {
 		bubble.Elapse(time.Millisecond)
 		require.EqualError(t, c.Ready(t.Context()),
@@ -103,6 +109,9 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, swept, 2, "once a day")
 		require.Contains(t, c.log.String(), `msg="lending/webhook: consumer: sweeping"`)
+		require.Contains(t, c.log.String(), `msg="lending/webhook: consumer: checking"`)
+		require.InDelta(t, 27, len(checked), 1, "after a minute twice, then once an hour")
+		require.Same(t, c.client, <-checked)
 		require.NoError(t, c.stop())
 	})
 }
@@ -131,6 +140,70 @@ func TestConsumerFollowsARotatedSecret(t *testing.T) {
 		bubble.Elapse(time.Hour)
 		require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{OldSecret: true}))
 		require.NoError(t, c.stop())
+	})
+}
+
+// Somebody switches the subscription off, or changes it: Ready and the log tell within Refresh, and
+// Ready is nil when that is mended. The reads are Refresh apart.
+func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
+	consuming(t, webhook.ConsumerOptions{}, func(t *testing.T, c *consumed) {
+		bubble.Elapse(time.Second)
+		require.NoError(t, c.Ready(t.Context()))
+		before := c.service.Arrived(subscriptionRoute)
+		bubble.Elapse(100 * time.Minute)
+		require.Equal(t, 10, c.service.Arrived(subscriptionRoute)-before)
+		id := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target)).ID.String()
+		for _, tt := range []struct {
+			want   string
+			change func(s *lendingtest.Subscription)
+		}{
+			{"switched off", func(s *lendingtest.Subscription) { s.IsActive = false }},
+			{"another address", func(s *lendingtest.Subscription) { s.WebhookURI = "https://partner.example/b" }},
+			{"other events", func(s *lendingtest.Subscription) { s.Webhooks = []string{"WB_Loan_Closed"} }},
+		} {
+			var was lendingtest.Subscription
+			c.service.UpdateSubscription(id, func(s *lendingtest.Subscription) { was = *s; tt.change(s) })
+			bubble.Elapse(11 * time.Minute)
+			require.ErrorContains(t, c.Ready(t.Context()), tt.want)
+			require.Contains(t, c.log.String(), tt.want)
+			c.service.UpdateSubscription(id, func(s *lendingtest.Subscription) { *s = was })
+			bubble.Elapse(11 * time.Minute)
+			require.NoError(t, c.Ready(t.Context()))
+		}
+		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target))
+		require.NoError(t, c.client.Webhooks.Unregister(t.Context(), c.target, *subscription))
+		bubble.Elapse(11 * time.Minute)
+		require.ErrorContains(t, c.Ready(t.Context()), "no subscription")
+		require.NoError(t, c.stop())
+	})
+}
+
+// unready is an inbox that cannot work.
+type unready struct{ *webhook.MemoryInbox }
+
+func (unready) Ready(context.Context) error { return errors.New("the disk is gone") }
+
+// An observer of the client panics in the consumer's own calls, and the inbox is not ready.
+func TestConsumerIsNotReadyWithoutItsInbox(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		panics := true
+		client := fake.SignIn(t, service, nil, lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+			if panics {
+				panics = false
+				panic("observer")
+			}
+			return ctx, func(lending.Call) {}
+		}))
+		target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+		consumer := fake.Must(webhook.NewConsumer(client, target,
+			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, unready{webhook.NewMemoryInbox()}, acceptAll, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- consumer.Run(ctx, nil) }()
+		bubble.Elapse(time.Minute)
+		require.EqualError(t, consumer.Ready(t.Context()), "the disk is gone")
+		cancel()
+		require.NoError(t, <-ended)
 	})
 }
 
@@ -164,7 +237,7 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 		}, nil)
 	require.NoError(t, err)
 	address := make(chan string, 1)
-	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer} //nolint:gosec // Run sets ReadHeaderTimeout
 	server.BaseContext = func(l net.Listener) context.Context {
 		address <- l.Addr().String()
 		return t.Context()
@@ -196,6 +269,7 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 	}
 	close(release)
 	require.NoError(t, <-ended)
+	require.Equal(t, 10*time.Second, server.ReadHeaderTimeout)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, counts.Running, "Run returned before the end of a call")

@@ -100,13 +100,12 @@ func (c *client) command(ctx context.Context, args []string) error {
 	var o options
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.prefix, "prefix", "", "")
-	flags.StringVar(&o.state, "state", "", "")
-	flags.StringVar(&o.event, "event", "", "")
-	flags.StringVar(&o.from, "from", "", "")
-	flags.StringVar(&o.before, "before", "", "")
-	flags.StringVar(&o.why, "why", "", "")
-	flags.StringVar(&o.answer, "answer", "", "")
+	for name, text := range map[string]*string{
+		"prefix": &o.prefix, "state": &o.state, "event": &o.event, "from": &o.from, "before": &o.before, "why": &o.why,
+		"answer": &o.answer,
+	} {
+		flags.StringVar(text, name, "", "")
+	}
 	flags.BoolVar(&o.all, "all", false, "")
 	flags.BoolVar(&o.correct, "correct", false, "")
 	flags.IntVar(&o.sends, "sends", 1, "")

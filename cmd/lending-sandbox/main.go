@@ -272,7 +272,11 @@ func serve(ctx context.Context, listener net.Listener, p *site, printer *log.Log
 		}
 	}
 	if s.state != "" {
-		defer keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })()
+		stop, err := keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		defer stop()
 	}
 	server := &http.Server{
 		Handler:           p.handler(),

@@ -321,6 +321,11 @@ func TestOtherOrigins(t *testing.T) {
 			status, header, _ := s.do(test.method, test.path, "", test.header...)
 			assert.Equal(t, test.status, status)
 			assert.Equal(t, test.allowed, header.Get("Access-Control-Allow-Origin"))
+			if test.status == http.StatusNoContent {
+				for _, name := range []string{"Authorization", "Content-Type", "Idempotency-Key", "Traceparent"} {
+					assert.Contains(t, header.Get("Access-Control-Allow-Headers"), name)
+				}
+			}
 		})
 	}
 }
@@ -488,7 +493,19 @@ func TestState(t *testing.T) {
 	other.post("Application/create-customer", newCustomer, &created)
 	assert.NotContains(t, customer, created.ID)
 
+	killed, err := os.ReadFile(file) // as a kill leaves it, with a record that was not saved any more
+	require.NoError(t, err)
+	var lost, next struct{ ID string }
+	second.post("Application/create-customer", strings.Replace(newCustomer, "ada@", "lost@", 1), &lost)
 	require.NoError(t, second.stop(), "it saves its state once more")
+	require.NoError(t, os.WriteFile(file, killed, 0o600))
+	require.NoError(t, os.WriteFile(file+".new", killed, 0o644)) // a save that a kill has cut off
+	third := start(t, "-log=false", "-state", file)
+	third.token = first.token
+	third.post("Application/create-customer", strings.Replace(newCustomer, "ada@", "next@", 1), &next)
+	assert.NotEqual(t, lost.ID, next.ID, "a client may have the identifier of the lost record")
+	require.NoError(t, third.stop())
+	assert.NoFileExists(t, file+".new", "it has passwords and tokens")
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())

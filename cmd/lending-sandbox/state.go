@@ -106,8 +106,12 @@ func save(service *lendingtest.Service, file string, running bool) error {
 	return err
 }
 
-// keep saves the state soon after each change until the caller calls stop, and then a last time.
-func keep(service *lendingtest.Service, changes *page.News, file string, report func(error)) (stop func()) {
+// keep saves the state at once, before any identifier is given away, soon after each change until the
+// caller calls stop, and then a last time.
+func keep(service *lendingtest.Service, changes *page.News, file string, report func(error)) (stop func(), err error) {
+	if err := save(service, file, true); err != nil {
+		return nil, fmt.Errorf("the state cannot be saved: %w", err)
+	}
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -122,7 +126,7 @@ func keep(service *lendingtest.Service, changes *page.News, file string, report 
 			report(fmt.Errorf("the state was not saved: %w", err))
 		}
 	}()
-	return func() { close(end); <-ended }
+	return func() { close(end); <-ended }, nil
 }
 
 // waitFor returns false if end is closed first.

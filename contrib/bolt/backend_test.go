@@ -41,7 +41,7 @@ func run(ctx context.Context, address string, credentials lending.Credentials, p
 	subscription := lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}
 	handle := webhook.EventFuncs{lending.EventLoanCreated: loanCreated}.Or(unknownEvent) // your functions
 	consumer, err := webhook.NewConsumer(client, lending.ForPartner(partner), subscription, inbox, handle,
-		&webhook.ConsumerOptions{Sweep: log.Sweep, Logger: slog.Default()})
+		&webhook.ConsumerOptions{Sweep: log.Sweep, Check: log.Check, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

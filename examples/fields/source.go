@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/lendingapi/lending-go/shapes"
 )
@@ -68,7 +69,7 @@ func (p *printer) goType(name string, s *shapes.Shape) (typ, note string) {
 	switch class := s.Class(); {
 	case p.named[s] != "":
 		return p.named[s], ""
-	case class == "object" && s.Values == nil:
+	case class == "object" && (s.Values == nil || len(s.Fields) > 0):
 		return p.structType(s), ""
 	case class == "object":
 		typ, note = p.element(name, s.Values)
@@ -174,6 +175,9 @@ func goName(name string) string {
 		if words[i] = strings.ToUpper(word[:1]) + word[1:]; initialisms.MatchString(word) {
 			words[i] = strings.ToUpper(word)
 		}
+	}
+	if len(words) > 0 && unicode.IsDigit(rune(words[0][0])) {
+		words[0] = "F" + words[0]
 	}
 	return strings.Join(words, "")
 }

@@ -1,11 +1,13 @@
 // Quickstart does everything for a loan: sign-in with a two-factor code, customer, application,
-// bank data, offer, approval, documents, signature, loan and withdrawal with an OTP. Meanwhile
-// it receives webhooks.
+// bank data, offer, approval, documents, signature, loan and withdrawal with a one-time password.
+// Meanwhile it receives webhooks. A response is lost, and nothing happens twice.
 //
 // The program needs only Go, because it contains the service. With -base-url it calls a real
 // service and ends with the offer:
 //
 //	LENDING_USERNAME=… LENDING_PASSWORD=… go run ./examples/quickstart -base-url https://… -email customer@…
+//
+// The code for your own program is in journey.go.
 package main
 
 import (
@@ -15,152 +17,135 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/signal"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
+const createApplication = "POST /api/Application/create-application"
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout)
-	stop()
-	if err != nil {
+	address := flag.String("base-url", "", "address of a real service; without it the embedded one is used")
+	email := flag.String("email", "", "e-mail address of the customer to create at a real service")
+	flag.Parse()
+	if err := run(context.Background(), *address, *email, os.Getenv, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-// settings has the address of the service and the account.
-type settings struct {
-	baseURL     string
-	email       string
-	credentials lending.Credentials
-}
-
-func run(ctx context.Context, args []string, getenv func(string) string, in io.Reader, out io.Writer) error {
-	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	flags.SetOutput(out)
-	baseURL := flags.String("base-url", "", "address of a real service; without it the embedded one is used")
-	email := flags.String("email", "", "e-mail address of the customer to create at a real service")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
+func run(ctx context.Context, address, email string, getenv func(string) string, in io.Reader, out io.Writer) error {
 	username, password := getenv("LENDING_USERNAME"), getenv("LENDING_PASSWORD")
-	given := []struct{ name, value string }{
-		{"-base-url", *baseURL}, {"-email", *email}, {"LENDING_USERNAME", username}, {"LENDING_PASSWORD", password},
-	}
-	missing := slices.IndexFunc(given, func(setting struct{ name, value string }) bool { return setting.value == "" })
 	switch {
-	case flags.NArg() > 0:
-		return fmt.Errorf("unknown argument %q; the only settings are -base-url and -email", flags.Arg(0))
-	case *baseURL+*email+username+password == "":
-		return runEmbedded(ctx, out)
-	case missing >= 0:
-		return fmt.Errorf("%s is not set: a real service needs -base-url, -email, LENDING_USERNAME and LENDING_PASSWORD", given[missing].name)
+	case address == "" && email == "":
+		return embedded(ctx, out)
+	case address == "" || email == "" || username == "" || password == "":
+		return errors.New("a real service needs -base-url, -email, LENDING_USERNAME and LENDING_PASSWORD")
 	}
-	codes := newPrompt(in, out)
-	return runReal(ctx, out, settings{*baseURL, *email, lending.Credentials{
-		Username:  username,
-		Password:  lending.NewSecret(password),
-		TwoFactor: codes.ask,
-	}})
-}
-
-// runEmbedded does the whole journey with a service in this program.
-func runEmbedded(ctx context.Context, out io.Writer) error {
-	inbox, err := newReceiver()
+	terminal := bufio.NewReader(in)
+	client, err := connect(address, username, password, func(context.Context, lending.Challenge) (string, error) {
+		say(out, "The service sent a two-factor code. Enter the code:")
+		line, err := terminal.ReadString('\n')
+		if code := strings.TrimSpace(line); code != "" {
+			return code, nil
+		}
+		return "", errors.Join(errors.New("no code was entered"), err)
+	})
 	if err != nil {
 		return err
 	}
-	defer inbox.Close()
-	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(inbox.server.Client()))
+	defer client.Close()
+	j := &journey{out: out, client: client, email: email}
+	return j.retrying(ctx, j.apply) // the fields of the approval are not published
+}
+
+// connect returns a client. With the log, a call with an idempotency key that is made again finds
+// out what has happened, instead of sending the command again.
+func connect(
+	address, username, password string, code func(context.Context, lending.Challenge) (string, error),
+) (*lending.Client, error) {
+	keys, err := idempotency.NewLog(store.NewMemory(), nil) // the stores under contrib survive the program
+	if err != nil {
+		return nil, err
+	}
+	return lending.New(address, lending.WithIdempotency(keys), lending.WithCredentials(lending.Credentials{
+		Username:  username,
+		Password:  lending.NewSecret(password),
+		TwoFactor: code,
+	}))
+}
+
+// embedded does the whole journey with a service in this program.
+func embedded(ctx context.Context, out io.Writer) error {
+	mux := http.NewServeMux()
+	server := httptest.NewTLSServer(mux) // your server for webhooks
+	defer server.Close()
+	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(server.Client()))
 	defer service.Close()
 	say(out, "The service runs inside this program. Nothing leaves this machine.")
-	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
-		Username: lendingtest.Username,
-		Password: lending.NewSecret(lendingtest.Password),
-		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			say(out, "The username and password are correct. The service sends a two-factor code, which the program reads in place of a person with a phone.")
+	client, err := connect(service.URL, lendingtest.Username, lendingtest.Password,
+		func(context.Context, lending.Challenge) (string, error) {
+			say(out, "The username and password are right. The service sends a two-factor code, which the program reads.")
 			return service.TwoFactorCode(lendingtest.Username), nil
-		},
-	}))
+		})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
 	say(out, "\nSign-in with the first call")
-	if err := inbox.subscribe(ctx, out, client); err != nil {
+	inbox := webhook.NewMemoryInbox() // those under contrib survive the program, and hand the events to workers
+	if err := subscribe(ctx, out, client, server.URL, mux, inbox); err != nil {
 		return err
 	}
-	say(out, "\nFrom customer to offer")
-	customer, application, err := apply(ctx, out, client, "ada@example.com")
-	if err != nil {
-		return err
+	service.Fail(createApplication, lendingtest.Fault{ResetAfter: true}) // executed, but the response is lost
+	j := &journey{
+		out: out, client: client, email: "ada@example.com", asked: time.Now(),
+		otp: func(loan lending.LoanID) string { return service.OTP(loan.String()) },
 	}
-	say(out, "\nApproval")
-	if err := approve(ctx, out, client, application); err != nil {
-		return err
-	}
-	say(out, "\nThe loan")
-	sentCode := func(loan lending.LoanID) string { return service.OTP(loan.String()) }
-	if err := draw(ctx, out, client, customer, application, sentCode); err != nil {
-		return err
+	for _, part := range []func(context.Context) error{j.apply, j.approve, j.withdraw} {
+		if err := j.retrying(ctx, part); err != nil {
+			return err
+		}
 	}
 	if err := service.Wait(ctx); err != nil { // for the deliveries in progress
 		return err
 	}
-	say(out, "\nWebhooks received meanwhile, all with valid signatures: %s.", inbox)
-	return nil
-}
-
-// runReal ends with the offer, because the fields of the approval are not published.
-func runReal(ctx context.Context, out io.Writer, s settings) error {
-	client, err := lending.New(s.baseURL, lending.WithCredentials(s.credentials))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	_, _, err = apply(ctx, out, client, s.email)
+	stored, err := inbox.Counts(ctx)
+	say(out, "\nThe service has created %d application.", service.Executed(createApplication))
+	say(out, "Meanwhile %d webhooks arrived with valid signatures. They wait in the inbox.", stored.Waiting)
 	return err
 }
 
-// prompt asks a person at the terminal for the codes that the service sends.
-type prompt struct {
-	out   io.Writer
-	lines chan string // closed at the end of the input
-}
-
-// newPrompt reads in a goroutine, which ends with in or with the program. Go cannot cancel a
-// read from a terminal.
-func newPrompt(in io.Reader, out io.Writer) *prompt {
-	p := &prompt{out, make(chan string)}
-	go func() {
-		defer close(p.lines)
-		for scanner := bufio.NewScanner(in); scanner.Scan(); {
-			p.lines <- strings.TrimSpace(scanner.Text())
-		}
-	}()
-	return p
-}
-
-func (p *prompt) ask(ctx context.Context, _ lending.Challenge) (string, error) {
-	say(p.out, "The service sent a two-factor code. Enter the code:")
-	select {
-	case line := <-p.lines:
-		if line == "" {
-			return "", errors.New("no code was entered")
-		}
-		return line, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
+// subscribe subscribes to the events of a partner. The service makes the secret of the signatures.
+func subscribe(
+	ctx context.Context, out io.Writer, client *lending.Client, address string, mux *http.ServeMux, inbox webhook.Inbox,
+) error {
+	partner, err := lending.ParsePartnerID(lendingtest.PartnerID)
+	if err != nil {
+		return err
 	}
+	ensured, err := client.Webhooks.Ensure(ctx, lending.ForPartner(partner), lending.WebhookSubscription{
+		WebhookURI: address + "/webhooks",
+	})
+	if err != nil {
+		return err
+	}
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret), inbox.Put, nil)
+	if err != nil {
+		return err
+	}
+	mux.Handle("/webhooks", receiver)
+	say(out, "Signed in, and subscribed to the partner's events. Their signing secret: %v.", ensured.Subscription.Secret)
+	return nil
 }
 
 func say(out io.Writer, format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"strings"
 	"testing"
@@ -14,39 +13,38 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-func nothingSet(string) string { return "" }
-
 func TestOutput(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), nil, nothingSet, strings.NewReader(""), &out))
+	require.NoError(t, run(t.Context(), "", "", environment(nil), strings.NewReader(""), &out))
 	golden.Check(t, "testdata/output.golden", out.String())
+}
+
+func environment(variables map[string]string) func(string) string {
+	return func(name string) string { return variables[name] }
 }
 
 // The journey with a service that runs already. A person enters the code.
 func TestRealService(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	environment := func(name string) string {
-		return map[string]string{
-			"LENDING_USERNAME": lendingtest.Username,
-			"LENDING_PASSWORD": lendingtest.Password,
-		}[name]
-	}
-	args := []string{"-base-url", service.URL, "-email", "grace@example.com"}
+	account := environment(map[string]string{
+		"LENDING_USERNAME": lendingtest.Username, "LENDING_PASSWORD": lendingtest.Password,
+	})
+	const email = "grace@example.com"
 
 	t.Run("with the right code", func(t *testing.T) {
 		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), args, environment, typist(service), &out))
+		require.NoError(t, run(t.Context(), service.URL, email, account, typist(service), &out))
 		assert.Contains(t, out.String(), "Enter the code:")
 		assert.Contains(t, out.String(), "The service offers")
 	})
 	t.Run("without a code", func(t *testing.T) {
-		err := run(t.Context(), args, environment, strings.NewReader("\n"), new(bytes.Buffer))
+		err := run(t.Context(), service.URL, email, account, strings.NewReader("\n"), new(bytes.Buffer))
 		assert.ErrorContains(t, err, "create-customer")
 		assert.ErrorContains(t, err, "not sent")
 	})
 	t.Run("with the wrong code", func(t *testing.T) {
-		err := run(t.Context(), args, environment, strings.NewReader("wrong-code\n"), new(bytes.Buffer))
+		err := run(t.Context(), service.URL, email, account, strings.NewReader("wrong-code\n"), new(bytes.Buffer))
 		assert.ErrorContains(t, err, "validate-two-factor")
 		assert.NotContains(t, err.Error(), "wrong-code")
 	})
@@ -63,62 +61,20 @@ func typist(service *lendingtest.Server) io.Reader {
 	return keyboard
 }
 
-// An interrupt at the prompt ends the program at once, without waiting for a line.
-func TestInterruptedAtThePrompt(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	service.Watch(func(e lendingtest.Event) {
-		if e.Sent != nil {
-			cancel()
-		}
-	})
-	environment := func(name string) string {
-		return map[string]string{
-			"LENDING_USERNAME": lendingtest.Username,
-			"LENDING_PASSWORD": lendingtest.Password,
-		}[name]
-	}
-	silence, _ := io.Pipe()
-	err := run(ctx, []string{"-base-url", service.URL, "-email", "grace@example.com"}, environment, silence,
-		new(bytes.Buffer))
-	assert.ErrorIs(t, err, context.Canceled)
-}
-
 func TestSettings(t *testing.T) {
+	account := environment(map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"})
 	for _, test := range []struct {
-		name    string
-		args    []string
-		environ map[string]string
-		want    string
+		name, address, email string
+		account              func(string) string
+		want                 string
 	}{
-		{"no e-mail", []string{"-base-url", "https://example.com"}, nil, "-email is not set"},
-		{
-			"no username",
-			[]string{"-base-url", "https://example.com", "-email", "a@example.com"},
-			nil,
-			"LENDING_USERNAME is not set",
-		},
-		{
-			"no password",
-			[]string{"-base-url", "https://example.com", "-email", "a@example.com"},
-			map[string]string{"LENDING_USERNAME": "u"},
-			"LENDING_PASSWORD is not set",
-		},
-		{
-			"not https",
-			[]string{"-base-url", "http://example.com", "-email", "a@example.com"},
-			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"},
-			"must use https",
-		},
-		{"no address", []string{"-email", "a@example.com"}, nil, "-base-url is not set"},
-		{"no address, but a user", nil, map[string]string{"LENDING_USERNAME": "u"}, "-base-url is not set"},
-		{"an argument", []string{"https://example.com"}, nil, "https://example.com"},
-		{"unknown flag", []string{"-unknown"}, nil, "not defined: -unknown"},
+		{"no e-mail", "https://example.com", "", account, "a real service needs"},
+		{"no address", "", "a@example.com", account, "a real service needs"},
+		{"no account", "https://example.com", "a@example.com", environment(nil), "a real service needs"},
+		{"not https", "http://example.com", "a@example.com", account, "must use https"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			getenv := func(name string) string { return test.environ[name] }
-			err := run(t.Context(), test.args, getenv, strings.NewReader(""), new(bytes.Buffer))
+			err := run(t.Context(), test.address, test.email, test.account, strings.NewReader(""), new(bytes.Buffer))
 			assert.ErrorContains(t, err, test.want)
 		})
 	}

@@ -17,7 +17,7 @@ import (
 // requests of a busy service.
 const Rest = 250 * time.Millisecond
 
-// Lease is the life of a stream. The page then asks again, with the rights that the person has by then.
+// Lease is the life of a stream. The page then asks again, with the person's new rights.
 const Lease = time.Minute
 
 // Feed sends the changing sections of a page to every open page. All open pages with the same

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pages that are open at the same time share what is rendered, and each shows the newest state.
+// Open pages share renderings, and each shows the newest state.
 func TestOpenPagesShareFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rendered, state atomic.Int32
@@ -88,7 +88,7 @@ func TestStream(t *testing.T) {
 	assert.False(t, lines.Scan())
 }
 
-// A page whose sections cannot be rendered ends, and so does one that nobody reads any more.
+// TestStreamEnds ends with a rendering that fails, and with a browser that has gone.
 func TestStreamEnds(t *testing.T) {
 	for _, test := range []struct {
 		name   string

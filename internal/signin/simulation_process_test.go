@@ -336,7 +336,7 @@ func (p *process) callNowAndThen(name string, random *rand.Rand) {
 	for p.alive.Err() == nil {
 		p.thaw(name)
 		p.turn(name)
-		long := []time.Duration{50, 1000, 5000, 20_000, 30_000}[random.IntN(5)]*time.Millisecond +
+		long := time.Duration([]int{50, 1000, 5000, 20_000, 30_000}[random.IntN(5)])*time.Millisecond +
 			below(random, time.Millisecond) // ends together with nothing else
 		switch n := random.IntN(100); {
 		case n < 4:

@@ -68,7 +68,9 @@ func TestSessionsSimulation(t *testing.T) {
 	}
 	t.Logf("%d runs from seed %d: %v", runs, first, counts)
 	if runs >= few && !t.Failed() {
-		for _, name := range []string{"login", "refresh-token", "without the lease", "revocation", "refusal", "frozen", "closed"} {
+		for _, name := range []string{
+			"login", "refresh-token", "without the lease", "revocation", "refusal", "frozen", "closed",
+		} {
 			assert.Positive(t, counts[name], name)
 		}
 	}
@@ -98,10 +100,10 @@ type fleet struct {
 
 func newFleet(seed int) *fleet {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	lives := []time.Duration{5, 10, 30, 60, 180, 600, 3600}
+	lives := []int{5, 10, 30, 60, 180, 600, 3600}
 	f := &fleet{
 		seed: seed, profile: []string{"calm", "outage", "storm", "storm"}[seed%4], size: 2 + random.IntN(3),
-		life: lives[random.IntN(len(lives))] * time.Second, keepers: true,
+		life: time.Duration(lives[random.IntN(len(lives))]) * time.Second, keepers: true,
 	}
 	pick := func(values ...float64) float64 { return values[random.IntN(len(values))] }
 	if f.profile == "storm" {

@@ -32,33 +32,34 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 		return func(c *lending.Credentials) { c.TwoFactor = ask }
 	}
 	const outage, person = "; no sign-in before 2000-01-01T", "; a person has to sign in"
+	const correct = person + " or to correct the credentials"
 	for _, test := range []struct {
 		name        string
 		fault       lendingtest.Fault
 		credentials func(*lending.Credentials)
 		free        int // failures that cost no pause
-		want        lending.PauseKind
+		want        string
 		ready       string
 	}{
-		{"500", status(http.StatusInternalServerError), nil, 0, lending.PauseOutage, outage},
-		{"503", status(http.StatusServiceUnavailable), nil, 0, lending.PauseOutage, outage},
-		{"404 of a proxy", status(http.StatusNotFound), nil, 0, lending.PauseRejected, person + " or to correct the credentials"},
-		{"429", lendingtest.Fault{Status: 429, RetryAfter: time.Minute}, nil, 0, lending.PauseOutage, outage},
-		{"service closed", lendingtest.Fault{ResetBefore: true}, nil, 0, lending.PauseOutage, outage},
+		{"500", status(http.StatusInternalServerError), nil, 0, "outage", outage},
+		{"503", status(http.StatusServiceUnavailable), nil, 0, "outage", outage},
+		{"404 of a proxy", status(http.StatusNotFound), nil, 0, "rejected", correct},
+		{"429", lendingtest.Fault{Status: 429, RetryAfter: time.Minute}, nil, 0, "outage", outage},
+		{"service closed", lendingtest.Fault{ResetBefore: true}, nil, 0, "outage", outage},
 		{
-			"wrong password", lendingtest.Fault{}, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, 0,
-			lending.PauseRejected, person + " or to correct the credentials",
+			"wrong password", lendingtest.Fault{},
+			func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, 0, "rejected", correct,
 		},
-		{"no code wanted yet", lendingtest.Fault{}, credentials(nil), 0, lending.PauseCodeSent, person},
+		{"no code wanted yet", lendingtest.Fault{}, credentials(nil), 0, "code_sent", person},
 		{
 			"nobody can be asked", lendingtest.Fault{},
 			credentials(func(context.Context, lending.Challenge) (string, error) { return "", errors.New("no telephone") }),
-			3, lending.PauseCodeSent, person,
+			3, "code_sent", person,
 		},
 		{
 			"panic", lendingtest.Fault{},
 			credentials(func(context.Context, lending.Challenge) (string, error) { panic("none of a person's") }), 3,
-			lending.PauseCodeSent, "",
+			"code_sent", "",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -89,7 +90,7 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 				learned := read(t.Context(), other)
 				require.ErrorContains(t, learned, "not tried again before")
 				for _, err := range []error{tried, learned} {
-					assert.Equal(t, test.want == lending.PauseCodeSent && test.ready != "",
+					assert.Equal(t, test.want == "code_sent" && test.ready != "",
 						errors.Is(err, lending.ErrSignInRequired), err)
 					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
 				}
@@ -149,7 +150,7 @@ func TestStateWithoutTheStore(t *testing.T) {
 		require.ErrorContains(t, client.Session().Ready(t.Context()), "; check the token store")
 		require.Error(t, read(t.Context(), client))
 		state, _ := client.Session().State(t.Context())
-		require.Equal(t, lending.PauseTokenStore, state.Pause)
+		require.Equal(t, "token_store", state.Pause)
 		store.before(nil)
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		store.before(func(context.Context, string) error { return errDown })

@@ -150,7 +150,7 @@ func (c *Client) Deliveries(ctx context.Context) (all []lendingtest.Delivery, er
 // Wait returns when no delivery and no late mutation is in progress.
 func (c *Client) Wait(ctx context.Context) error { return c.Post(ctx, "wait", nothing{}, nil) }
 
-// Get sends an order that changes nothing, and decodes its response into result.
+// Get sends an order without an effect, and decodes its response into result.
 func (c *Client) Get(ctx context.Context, order string, query url.Values, result any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/"+order+"?"+query.Encode(), http.NoBody)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *Client) Get(ctx context.Context, order string, query url.Values, result
 	return c.do(r, result)
 }
 
-// Post sends an order with a body that marshals to JSON, such as a lendingtest.Decision. result is nil for an order without a response.
+// Post sends an order with a body for JSON, such as a lendingtest.Decision. result is nil for an order without a response.
 func (c *Client) Post(ctx context.Context, order string, body, result any) error {
 	b, err := plain.Body(body)
 	if err != nil {

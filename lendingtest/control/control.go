@@ -144,7 +144,7 @@ func (c *Control) obey(r *http.Request) (any, error) {
 	return c.give(r.Context(), do, r)
 }
 
-// unknown returns the error for an order that does not exist.
+// unknown returns the error for an unknown order.
 func unknown(method, name string) error {
 	all, methods := []string{}, []string{}
 	for key := range maps.Keys(orders()) {

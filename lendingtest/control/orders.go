@@ -133,7 +133,7 @@ func change[T any](check func(T) error, f func(*Control, T) error) order {
 	return post(check, func(c *Control, body T) (any, error) { return nil, f(c, body) })
 }
 
-// then returns an order that reads its body like o.
+// then returns an order with the body of o.
 func (o order) then(f do) order {
 	return order{read: func(q url.Values, text []byte) (do, error) {
 		_, err := o.read(q, text)
@@ -195,7 +195,7 @@ func (c *Control) mustExist(name string) {
 	}
 }
 
-// sendable returns the planned faults without the fields that have no JSON.
+// sendable returns the planned faults without the fields outside JSON.
 func sendable(faults []lendingtest.PlannedFault) []lendingtest.PlannedFault {
 	all := append([]lendingtest.PlannedFault{}, faults...)
 	for i := range all {

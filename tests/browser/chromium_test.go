@@ -19,19 +19,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chromium is a browser and what it said that nobody has asked for.
+// chromium is a browser and the events that it has sent.
 type chromium struct {
 	process *exec.Cmd
 	to      io.WriteCloser
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	calls   int
 	waiting map[int]chan message
 	events  []message
 	gone    error
 }
 
-// message is one of the Chrome DevTools Protocol, in either direction.
+// message is a message of the Chrome DevTools Protocol, in either direction.
 type message struct {
 	ID        int             `json:"id,omitempty"`
 	SessionID string          `json:"sessionId,omitempty"`
@@ -45,7 +45,7 @@ type message struct {
 
 var errNoChromium = errors.New("chromium is missing: apt-get install chromium runs this; in CI it must run")
 
-// startChromium starts one with an empty profile, which reaches nothing beyond this machine.
+// startChromium starts a browser with an empty profile. The browser reaches this machine only.
 func startChromium(profile string) (*chromium, error) {
 	binary, err := exec.LookPath("chromium")
 	if err != nil {
@@ -199,7 +199,7 @@ func (b *tab) resize(width int, dark bool) {
 		}}, nil)
 }
 
-// value is what an expression is, a promise awaited.
+// value evaluates an expression, and awaits a promise.
 func value[T any](b *tab, expression string) (v T) {
 	b.Helper()
 	var answer struct {
@@ -281,7 +281,7 @@ func (b *tab) typed(text string) {
 	b.do("Input.insertText", params{"text": text}, nil)
 }
 
-// screenshot keeps the whole page as a picture if somebody wants to look at it.
+// screenshot keeps a picture of the whole page if LENDING_TEST_SCREENSHOTS names a folder.
 func (b *tab) screenshot(name string) {
 	b.Helper()
 	folder := os.Getenv("LENDING_TEST_SCREENSHOTS")
@@ -295,8 +295,8 @@ func (b *tab) screenshot(name string) {
 	require.NoError(b, os.WriteFile(folder+"/"+name+".png", data, 0o600))
 }
 
-// complaints are errors and warnings of the page so far: scripts that failed, what the
-// policy of the page has stopped, dialogs.
+// complaints are errors and warnings of the page so far: failed scripts, violations of the page's
+// policy, dialogs.
 func (b *tab) complaints() (all []string) {
 	b.browser.mu.Lock()
 	defer b.browser.mu.Unlock()
@@ -312,7 +312,7 @@ func (b *tab) complaints() (all []string) {
 	return all
 }
 
-// waitComplaint returns when one of them has come, which takes its time.
+// waitComplaint waits for a complaint.
 func (b *tab) waitComplaint(about string) {
 	b.Helper()
 	for end := time.Now().Add(time.Minute); !strings.Contains(strings.Join(b.complaints(), "\n"),

@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program of all tests here is the container's: it is static, and the Dockerfile's own entry point
-// runs it where there is nothing else, as nobody.
-func TestContainer(t *testing.T) {
+// The sandbox of these tests is the container's program: static, and started by the Dockerfile's entry
+// point as an unknown user in an empty root folder.
+func TestContainerRunsWithoutFilesAndRights(t *testing.T) {
 	text, err := dockerfile()
 	require.NoError(t, err)
 	line := func(form string) string {

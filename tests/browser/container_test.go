@@ -16,7 +16,7 @@ func dockerfile() (string, error) {
 	return string(text), err
 }
 
-// lineOf returns the rest of the line of a Dockerfile that has this form.
+// lineOf returns the rest of the line of a Dockerfile with this form.
 func lineOf(text, form string) (string, error) {
 	found := regexp.MustCompile(`(?m)^` + form + `$`).FindStringSubmatch(text)
 	if len(found) != 2 {
@@ -27,8 +27,8 @@ func lineOf(text, form string) (string, error) {
 
 var copied = regexp.MustCompile(`(?m)^COPY ([a-z]\S+)(?: (\S+))? \S+$`)
 
-// buildContainer has the Dockerfile's own command build the sandbox from no more than what the
-// Dockerfile copies and from no network. The program is alone in the folder root.
+// buildContainer runs the build command of the Dockerfile with only the copied files, and without a
+// network. The program is alone in the folder root.
 func buildContainer(source, root string) (program string, err error) {
 	text, err := dockerfile()
 	if err := errors.Join(err, os.Mkdir(source, 0o755), os.Mkdir(root, 0o755)); err != nil {

@@ -87,9 +87,9 @@ func (d *desk) setAside(name string, cause error, count int) {
 	}
 }
 
-// TestOps holds that the operator's page fits at each width, light and dark, with any number of
-// entries, can be read by everybody, and shows hostile texts as text.
-func TestOps(t *testing.T) {
+// The operator's page fits at each width, light and dark, with any number of entries, is accessible,
+// and shows hostile texts as text.
+func TestOpsPage(t *testing.T) {
 	for _, test := range []struct {
 		keys, letters int
 		roles         map[string]int
@@ -118,23 +118,7 @@ func TestOps(t *testing.T) {
 			d.loseUploads(keys...)
 			b := browser.open(t, d.url+"?prefix=order-1", 360, false)
 			b.waitText("#connection", "Live")
-			for _, width := range []int{360, 900, 1600} {
-				t.Run(fmt.Sprint(width), func(t *testing.T) {
-					for _, dark := range []bool{false, true} {
-						b.resize(width, dark)
-						name := fmt.Sprintf("ops %d %d %s", test.letters, width, map[bool]string{false: "light", true: "dark"}[dark])
-						b.screenshot(name)
-						b.run(unfolded)
-						b.screenshot(name + " unfolded")
-						assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
-						assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
-						if !dark {
-							b.accessible(name, test.roles)
-						}
-						b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
-					}
-				})
-			}
+			b.fits(fmt.Sprint("ops ", test.letters), []int{360, 900, 1600}, test.roles)
 			b.waitText("#summary", fmt.Sprintf("%d dead letter", test.letters))
 			if test.letters > 0 {
 				shown := value[string](b, "document.body.textContent")
@@ -147,9 +131,9 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestOpsByKeyboard holds that a person resolves a key and redrives a dead letter with the
-// keyboard, and that the pages of both replicas follow by themselves.
-func TestOpsByKeyboard(t *testing.T) {
+// A person resolves a key and redrives a dead letter with the keyboard. The pages of both replicas
+// follow without a reload.
+func TestOpsPageByKeyboard(t *testing.T) {
 	d := openDesk(t)
 	d.loseUploads("order-1/document", "order-2/document")
 	d.setAside("WB_Loan_Created", errors.New("no loan yet"), 3)

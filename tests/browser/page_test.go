@@ -12,14 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
+// hostile is a text that tries to run on the page, or to widen the page.
 var hostile = `"><img src=x onerror=pwned=1><script>pwned=1</script>'` + strings.Repeat("W", 300)
 
-// unfolded opens every element that can be opened.
+// unfolded opens every element.
 const unfolded = `document.querySelectorAll("details").forEach((d) => d.open = true)`
 
-// The page fits at each width, light and dark, can be read by everybody, and nothing that
-// a caller has written anywhere is more than text on it.
+// The page fits at each width, light and dark, is accessible, and shows the texts of callers as text.
 func TestPage(t *testing.T) {
 	s := startSandbox(t)
 	s.fill(hostile)
@@ -32,21 +31,7 @@ func TestPage(t *testing.T) {
 
 	b := browser.open(t, s.url, 360, false)
 	b.waitText("#connection", "Live")
-	for _, width := range []int{360, 800, 1600} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			for _, dark := range []bool{false, true} {
-				b.resize(width, dark)
-				name := fmt.Sprintf("%d %s", width, map[bool]string{false: "light", true: "dark"}[dark])
-				b.screenshot(name)
-				b.run(unfolded)
-				b.screenshot(name + " unfolded")
-				assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
-				assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
-				b.accessible(name, rolesOfSandbox)
-				b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
-			}
-		})
-	}
+	b.fits("page", []int{360, 800, 1600}, rolesOfSandbox)
 	shown := value[string](b, "document.body.textContent")
 	assert.Greater(t, strings.Count(shown, hostile), 10, "it stands there as text")
 	assert.Equal(t, "undefined", value[string](b, "typeof pwned"))
@@ -65,6 +50,24 @@ func TestPage(t *testing.T) {
 	b.waitComplaint("script-src")
 }
 
+// fits checks the page at each width, light and dark, folded and unfolded.
+func (b *tab) fits(page string, widths []int, roles map[string]int) {
+	b.Helper()
+	for _, width := range widths {
+		for _, dark := range []bool{false, true} {
+			b.resize(width, dark)
+			name := fmt.Sprintf("%s %d %s", page, width, map[bool]string{false: "light", true: "dark"}[dark])
+			b.screenshot(name)
+			b.run(unfolded)
+			b.screenshot(name + " unfolded")
+			assert.Empty(b, value[[]string](b, outside), "%s: does not fit", name)
+			assert.Empty(b, value[[]string](b, faint), "%s: cannot be read", name)
+			b.accessible(name, roles)
+			b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
+		}
+	}
+}
+
 // outside lists elements beyond the edge of the window, and boxes with a horizontal scroll bar.
 const outside = `[...document.querySelectorAll("body *")].filter((e) => {
 	const box = e.getBoundingClientRect();
@@ -74,8 +77,8 @@ const outside = `[...document.querySelectorAll("body *")].filter((e) => {
 	[...document.querySelectorAll(".box")].filter((e) => e.scrollWidth > e.clientWidth + 1)
 			.map((e) => "scrolls: " + e.outerHTML.slice(0, 100)))`
 
-// faint is text with less contrast than WCAG 2.2 wants for AA, and what else has to be told
-// from its ground.
+// faint lists the texts, placeholders and edges of fields with less contrast than level AA of WCAG
+// 2.2.
 const faint = `(() => {
 	const rgb = (color) => color.match(/[\d.]+/g).map(Number);
 	const light = (color) => rgb(color).slice(0, 3).map((v) => v / 255)
@@ -107,7 +110,7 @@ const faint = `(() => {
 	return found;
 })()`
 
-// axNode is a node of the tree that assistive software reads.
+// axNode is a node of the tree for assistive software.
 type axNode struct {
 	Ignored    bool
 	Role, Name struct{ Value any }
@@ -165,7 +168,7 @@ func (b *tab) accessible(name string, want map[string]int) {
 	}
 }
 
-// The page is as usable with nothing on it and with 2,000 requests, of which it shows the newest.
+// The page is usable without requests and with 2,000 requests, and shows the newest.
 func TestPageOfManyRequests(t *testing.T) {
 	for _, requests := range []int{0, 30, 2000} {
 		t.Run(fmt.Sprint(requests), func(t *testing.T) {
@@ -179,16 +182,8 @@ func TestPageOfManyRequests(t *testing.T) {
 			b := browser.open(t, s.url, 360, false)
 			b.waitText("#connection", "Live")
 			assert.Equal(t, min(requests, 50), value[int](b, `document.querySelectorAll("#requests tbody tr").length`))
-			for _, width := range []int{360, 900, 1400} {
-				b.resize(width, false)
-				name := fmt.Sprintf("%d requests %d", requests, width)
-				b.screenshot(name)
-				b.run(unfolded)
-				assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
-				assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
-				b.accessible(name, map[string]int{"main": 1, "region": 5, "table": min(requests, 1)})
-				b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
-			}
+			b.fits(fmt.Sprint(requests, " requests"), []int{360, 900, 1400},
+				map[string]int{"main": 1, "region": 5, "table": min(requests, 1)})
 			assert.Empty(t, b.complaints())
 		})
 	}
@@ -213,9 +208,9 @@ func TestWithoutScript(t *testing.T) {
 	assert.Empty(t, value[string](b, "document.getElementById('connection').textContent"))
 }
 
-// What the control has added under one identifier twice stands there twice, and nothing that
-// comes later is lost. The clock goes on by itself.
-func TestRowsOfOneIdentifier(t *testing.T) {
+// Two rows with the same identifier are both shown, and no later row is lost. The clock moves without
+// an event.
+func TestRowsWithTheSameIdentifierAreShown(t *testing.T) {
 	s := startSandbox(t)
 	b := browser.open(t, s.url, 1600, false)
 	b.waitText("#connection", "Live")

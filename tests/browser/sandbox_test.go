@@ -85,7 +85,7 @@ func startSandbox(t *testing.T, args ...string) *sandbox {
 	return s
 }
 
-// call makes a request and decodes what was answered, and returns the status, 0 for none.
+// call makes a request, decodes the response, and returns the status, or 0 without a response.
 func (s *sandbox) call(method, path, body string, result any) int {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
@@ -132,11 +132,11 @@ func text(s string) string {
 	return string(b)
 }
 
-// records are the identifiers of what fill has made.
+// records are the identifiers of fill's records.
 type records struct{ customer, application, loan, webhooks string }
 
 // fill goes all the way to a withdrawal, with a webhook receiver, and has called be
-// wherever a caller may write something. Names have room for 50 characters of it.
+// wherever a caller may write a text. Names have room for 50 characters.
 func (s *sandbox) fill(called string) (r records) {
 	s.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,

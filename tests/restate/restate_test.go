@@ -39,7 +39,7 @@ const (
 	kills  = 6
 )
 
-// config is what a worker process gets.
+// config is the configuration of a worker process.
 type config struct {
 	Service, Token, Listen, Log string
 	Keys                        bool
@@ -111,8 +111,8 @@ func work(text string) error {
 		Start(context.Background(), c.Listen)
 }
 
-// TestOrdersAreDoneOnce sees orders through with workers that are killed, at a service that loses
-// one response in five.
+// TestOrdersAreDoneOnce processes orders with killed workers, at a service that loses a fifth of the
+// responses.
 func TestOrdersAreDoneOnce(t *testing.T) {
 	path := os.Getenv(serverVariable)
 	if path == "" {
@@ -181,7 +181,7 @@ func run(t *testing.T, path string, keys bool) (doubles int) {
 	return doubles
 }
 
-// killing keeps a worker running until done is closed, and kills it now and then once it has begun.
+// killing keeps a worker running until done is closed, and kills each worker after a random time.
 func killing(t *testing.T, c config, begun, done <-chan struct{}) {
 	t.Helper()
 	text, err := json.Marshal(c)
@@ -245,7 +245,7 @@ func startRestate(t *testing.T, path string) (ingress, admin string) {
 	return ingress, admin
 }
 
-// free returns an address of this machine that nobody listens at.
+// free returns a free address of this machine.
 func free(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

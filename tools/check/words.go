@@ -21,7 +21,7 @@ var limits = []struct {
 }{{"what", 2, 16}, {"it", 14, 20}, {"that", 14, 43}, {"one", 3, 13}}
 
 var (
-	word       = regexp.MustCompile(`[\pL\d']+`)
+	word       = regexp.MustCompile(`[\pL\d'][\pL\d'-]*`)
 	codeBlocks = regexp.MustCompile("(?s)\n```.*?\n```")
 	targets    = regexp.MustCompile(`\]\([^)]*\)`)
 	indented   = regexp.MustCompile(`(?m)^(?:\t|    ).*$`)

@@ -26,7 +26,7 @@ const (
 	// An account with a second factor needs a trusted device, because no person can enter a code.
 	deviceVariable = "LENDING_TEST_TRUSTED_DEVICE_TOKEN"
 
-	// PartnerVariable names a partner that exists in the other service.
+	// PartnerVariable names a partner of the other service.
 	PartnerVariable = "LENDING_TEST_PARTNER_ID"
 )
 
@@ -162,7 +162,7 @@ func AccountsWith(transactions ...BankTransaction) *lending.BankingDataRequest {
 	}}}}
 }
 
-// InBubble runs test on fake time, with a service that uses no sockets.
+// InBubble runs test on fake time, with a service without sockets.
 func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
 	t.Helper()
 	NeedsControl(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Kills skips a test that kills the processes of a store, except in a long run: contrib/postgres
+// Kills skips a test with kills of a store's processes, except in a long run: contrib/postgres
 // proves the same rule in every run.
 func Kills(t *testing.T) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // documents is the number of documents that the service requires for each application.
@@ -50,16 +51,16 @@ func (r Result) Count(out io.Writer, customers int) error {
 			failed = errors.Join(failed, fmt.Errorf("%s: not %d for each customer: %d too many, missing for %d", row.name, row.each, beyond, missing))
 		}
 	}
-	_, _ = fmt.Fprint(out, "\nWhat may be done twice:")
+	var repeated []string
 	for _, row := range []struct{ name, route string }{
 		{"bank data", BankingData}, {"company", Company}, {"account", Account}, {"calculation", Calculation}, {"one-time password", Withdraw},
 	} {
 		executed, _, missing := r.Of(row.route)
-		_, _ = fmt.Fprintf(out, " %s %d times;", row.name, executed)
+		repeated = append(repeated, fmt.Sprintf("%s %d", row.name, executed))
 		if missing > 0 {
 			failed = errors.Join(failed, fmt.Errorf("%s: missing for %d customers", row.name, missing))
 		}
 	}
-	_, _ = fmt.Fprintln(out)
+	_, _ = fmt.Fprintf(out, "\nHarmless to repeat, and executed so often: %s.\n", strings.Join(repeated, ", "))
 	return failed
 }

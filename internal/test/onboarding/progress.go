@@ -20,7 +20,7 @@ func Show(out io.Writer, customers int) func(Progress) {
 			return
 		}
 		shown = p.Elapsed
-		_, _ = fmt.Fprintf(out, "%s%5.1f s: %2d of %d withdrawals confirmed, %2d workers killed, %2d answers lost%s",
+		_, _ = fmt.Fprintf(out, "%s%5.1f s: %2d of %d withdrawals confirmed, %2d workers killed, %2d responses lost%s",
 			begin, p.Elapsed.Seconds(), p.Confirmed, customers, p.Kills, p.Lost, end)
 		if p.Done && end == "" {
 			_, _ = fmt.Fprintln(out)

@@ -10,6 +10,11 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
+// A count that is not that of the customers is an error.
+func TestCountFails(t *testing.T) {
+	assert.Error(t, onboarding.Result{}.Count(&bytes.Buffer{}, 10))
+}
+
 // A file or a pipe gets a line now and then, and the last one.
 func TestProgressIsShownInLines(t *testing.T) {
 	var out bytes.Buffer
@@ -18,8 +23,8 @@ func TestProgressIsShownInLines(t *testing.T) {
 		show(onboarding.Progress{Elapsed: elapsed})
 	}
 	show(onboarding.Progress{Elapsed: 4500 * time.Millisecond, Confirmed: 10, Kills: 15, Lost: 31, Done: true})
-	assert.Equal(t, `  2.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 answers lost
-  4.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 answers lost
-  4.5 s: 10 of 10 withdrawals confirmed, 15 workers killed, 31 answers lost
+	assert.Equal(t, `  2.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 responses lost
+  4.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 responses lost
+  4.5 s: 10 of 10 withdrawals confirmed, 15 workers killed, 31 responses lost
 `, out.String())
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -46,10 +45,7 @@ func Worker(open func(entries string) (store.Store, func() error, error)) (code 
 	if address == "" {
 		return 0, false
 	}
-	go func() { // the parent process has ended
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(2)
-	}()
+	onboarding.EndWithParent()
 	if err := child(address, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 1, true
@@ -82,12 +78,11 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	return err
 }
 
-// Size returns the number of customers and the number of kills, from the flags. From [Many]
-// customers on, Kill also runs a worker without a log.
+// Size returns the number of customers and the number of kills, from the flags.
 func Size() (customers, workerKills int) { return *orders, *kills }
 
-// Many is a number of customers for which a worker without a log certainly repeats a command.
-const Many = 100
+// many is a number of customers for which a worker without a log certainly repeats a command.
+const many = 100
 
 // Kill runs a worker with its log in store through the whole approval, and kills the worker many
 // times. Responses are lost or cut, and reads are late. The test fails if a command is missing
@@ -104,7 +99,7 @@ func Kill(t *testing.T, entries string, between func()) {
 		t.Errorf("done twice, or said to be done and missing: %v", err)
 	}
 	t.Logf("%s%d keys were in doubt; persons looked up %d of them %v", table.String(), len(with.InDoubt), len(with.Reviewed), with.Reviewed)
-	if *orders < Many {
+	if *orders < many {
 		return
 	}
 	without := try(t, t.TempDir(), false, nil)

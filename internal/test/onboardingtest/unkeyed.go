@@ -54,12 +54,6 @@ var steps = []step{
 
 func (o *order) key(s step) string { return "order-" + strconv.Itoa(o.N) + "/" + s.name }
 
-// Unkeyed does the order of customer n once, without a log, for a worker that keeps its progress
-// in a folder.
-func Unkeyed(ctx context.Context, client *lending.Client, address string, n int, keep string) error {
-	return (&worker{client, address, keep}).unkeyed(ctx, &order{N: n, Done: map[string]bool{}})
-}
-
 var errDrawnUp = errors.New("so many withdrawals were made that no credit is left")
 
 // persist tries an order until it is done.

@@ -32,7 +32,7 @@ func work(ctx context.Context, address string, orders int, keep string, log *ide
 	defer client.Close()
 	take := (&worker{client, address, keep}).persist
 	if log != nil {
-		k := &keyed{&partner.Partner{Client: client, Phone: address + onboarding.PhonePath}, log, address}
+		k := &keyed{&partner.Partner{Client: client, Phone: address + onboarding.PhonePath, Persons: true}, log, address}
 		if err := k.reportLeft(ctx); err != nil {
 			return err
 		}

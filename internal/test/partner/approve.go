@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
@@ -22,13 +23,15 @@ type (
 		FirstName string              `json:"firstName"`
 		LastName  string              `json:"lastName"`
 		Email     string              `json:"email"`
+		HasSigned bool                `json:"hasSigned,omitzero"`
 	}
 	account struct {
 		ID string `json:"id"`
 	}
 	requirement struct {
-		ID       lending.RequirementID `json:"supportingDocumentId"`
-		FileType string                `json:"fileType"`
+		ID          lending.RequirementID `json:"supportingDocumentId"`
+		FileType    string                `json:"fileType"`
+		IsSubmitted bool                  `json:"isSubmitted"`
 	}
 )
 
@@ -73,14 +76,21 @@ func (p *Partner) approve(ctx context.Context, o Order, application lending.Appl
 
 // submitDocuments uploads the required documents. The key contains the kind of the document.
 func (p *Partner) submitDocuments(ctx context.Context, o Order, application lending.ApplicationID) error {
-	required, err := lending.ListAs[requirement](p.Client.Approval.RequiredDocuments(ctx, application))
+	list := func(ctx context.Context) ([]requirement, error) {
+		return lending.ListAs[requirement](p.Client.Approval.RequiredDocuments(ctx, application))
+	}
+	required, err := list(ctx)
 	if err != nil {
 		return err
 	}
 	for _, wanted := range required {
+		submitted := func(ctx context.Context) (bool, error) {
+			now, err := list(ctx)
+			return slices.ContainsFunc(now, func(r requirement) bool { return r.ID == wanted.ID && r.IsSubmitted }), err
+		}
 		scan := bytes.NewReader(bytes.Repeat([]byte("%PDF "), 1000)) // a real program opens a file
-		err := p.Client.Approval.SubmitRequiredDocument(o.key(ctx, "document/"+wanted.FileType), application, wanted.ID, wanted.FileType,
-			lending.Document{Name: "scan.pdf", Content: scan})
+		err := p.Client.Approval.SubmitRequiredDocument(p.checked(ctx, o, "document/"+wanted.FileType, submitted), application,
+			wanted.ID, wanted.FileType, lending.Document{Name: "scan.pdf", Content: scan})
 		if err != nil {
 			return err
 		}
@@ -90,15 +100,23 @@ func (p *Partner) submitDocuments(ctx context.Context, o Order, application lend
 
 // sign has every applicant sign the contract.
 func (p *Partner) sign(ctx context.Context, o Order, application lending.ApplicationID) error {
-	applicants, err := lending.ListAs[person](p.Client.Approval.Applicants(ctx, application))
+	list := func(ctx context.Context) ([]person, error) {
+		return lending.ListAs[person](p.Client.Approval.Applicants(ctx, application))
+	}
+	applicants, err := list(ctx)
 	if err != nil {
 		return err
 	}
 	image := lending.SignatureImage([]byte("the picture of a signature"))
 	for _, applicant := range applicants {
-		err := p.Client.Approval.SignContract(o.key(ctx, "sign/"+applicant.ID.String()), application, applicant.ID, &lending.SignaturesRequest{
-			IPAddress: "192.0.2.1", MIMEType: "image/png", Signature: image, Signature2: image,
-		})
+		signed := func(ctx context.Context) (bool, error) {
+			now, err := list(ctx)
+			return slices.ContainsFunc(now, func(s person) bool { return s.ID == applicant.ID && s.HasSigned }), err
+		}
+		err := p.Client.Approval.SignContract(p.checked(ctx, o, "sign/"+applicant.ID.String(), signed), application, applicant.ID,
+			&lending.SignaturesRequest{
+				IPAddress: "192.0.2.1", MIMEType: "image/png", Signature: image, Signature2: image,
+			})
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // Order is a row of the partner's own table.
@@ -24,6 +25,18 @@ type Order struct {
 	Asked  time.Time // when the customer asked for the money
 }
 
+// Orders returns n orders, and the e-mail addresses of their customers.
+func Orders(n int) (orders []Order, emails []string) {
+	for i := range n {
+		emails = append(emails, fmt.Sprintf("customer-%d@example.com", i+1))
+		orders = append(orders, Order{
+			ID: fmt.Sprintf("order-%d", i+1), Email: emails[i], Amount: "2500.00",
+			Asked: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		})
+	}
+	return orders, emails
+}
+
 // key returns a context with the key of a command of the order.
 func (o Order) key(ctx context.Context, command string) context.Context {
 	return lending.WithIdempotencyKey(ctx, o.ID+"/"+command)
@@ -31,8 +44,39 @@ func (o Order) key(ctx context.Context, command string) context.Context {
 
 // Partner carries out orders.
 type Partner struct {
-	Client *lending.Client
-	Phone  string // address of the page on which a customer reads the one-time password
+	Client  *lending.Client
+	Phone   string // address of the page on which a customer reads the one-time password
+	Persons bool   // the partner has no checks of its own: persons decide what no published field shows
+}
+
+// checked returns a context with the key of a command, and with a check of the partner's own for
+// the log: happened knows a field that the service does not publish.
+func (p *Partner) checked(
+	ctx context.Context, o Order, command string, happened func(context.Context) (bool, error),
+) context.Context {
+	if p.Persons {
+		return o.key(ctx, command)
+	}
+	return idempotency.WithCheck(o.key(ctx, command), func(ctx context.Context) (idempotency.Verdict, error) {
+		switch is, err := happened(ctx); {
+		case err != nil:
+			return idempotency.Verdict{}, err
+		case is:
+			return idempotency.Happened(nil), nil // without its response, which nobody needs here
+		}
+		return idempotency.NotHappened(), nil
+	})
+}
+
+// New returns a partner with a client of the embedded service at address.
+func New(address, phonePath string, keys *idempotency.Log, opts ...lending.Option) (*Partner, error) {
+	credentials := lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // no two-factor code is needed
+	}
+	client, err := lending.New(address, append(opts, lending.WithIdempotency(keys), lending.WithCredentials(credentials))...)
+	return &Partner{Client: client, Phone: address + phonePath}, err
 }
 
 // Onboard does a whole order. The requests of each try are the same: they depend on the order
@@ -81,18 +125,14 @@ func (p *Partner) apply(ctx context.Context, o Order) (lending.CustomerID, lendi
 
 // process processes the application. An offer proves that the command ran. Without an offer the
 // log asks a person, because the service does not document the result of processing without an
-// offer. This partner knows that processing leads at once to an offer or to an error, and says
-// so with WithCheck.
+// offer. This partner knows that processing leads at once to an offer or to an error.
 func (p *Partner) process(ctx context.Context, o Order, application lending.ApplicationID) error {
-	ctx = idempotency.WithCheck(o.key(ctx, "process"), func(ctx context.Context) (idempotency.Verdict, error) {
+	ctx = p.checked(ctx, o, "process", func(ctx context.Context) (bool, error) {
 		_, err := p.Client.Applications.Offer(ctx, application, nil)
-		switch {
-		case err == nil:
-			return idempotency.Happened(nil), nil // without the response, which is the id of the offer; nobody needs the id here
-		case lending.IsNotFound(err):
-			return idempotency.NotHappened(), nil
+		if lending.IsNotFound(err) {
+			return false, nil
 		}
-		return idempotency.Verdict{}, err
+		return err == nil, err
 	})
 	_, err := p.Client.Applications.Process(ctx, application)
 	return unlessLost(err)

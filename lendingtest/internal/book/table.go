@@ -30,7 +30,7 @@ type Row[T any] struct {
 // Key names a list: all rows of a customer, an application, a partner or an e-mail address.
 type Key struct{ of, id string }
 
-// Put adds a row, replaces the row with the same identifier, or notices that a row has changed.
+// Put adds a row, replaces the row with the same identifier, or notices a change of a row.
 func (t *Table[T]) Put(id string, row *T) *T {
 	if t.rows == nil {
 		t.rows, t.lists = map[string]*Row[T]{}, map[Key][]*Row[T]{}

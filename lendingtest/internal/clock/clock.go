@@ -25,7 +25,7 @@ type job struct {
 	timer *time.Timer
 }
 
-// New returns a clock that shows the time of base.
+// New returns a clock with the time of base.
 func New(base func() time.Time) *Clock { return &Clock{base: base} }
 
 // Now returns the time in UTC.

@@ -33,8 +33,10 @@ func Read(learnt []byte) (seen Routes, err error) {
 type shape struct {
 	Kinds  map[string]int    `json:"kinds"`
 	Fields map[string]*shape `json:"fields"`
+	Map    bool              `json:"map"`
 	Values *shape            `json:"values"`
 	Items  *shape            `json:"items"`
+	Words  map[string]int    `json:"words"` // of a status or a type; with "" if there are other texts, too
 }
 
 // publishedFields has the published fields by a part of the route.
@@ -81,6 +83,9 @@ func (m *maker) fit(v any, s *shape, at string) any {
 			return v
 		}
 	default:
+		if text, ok := v.(string); ok && len(s.Words) > 0 && s.Words[""] == 0 && s.Kinds["string"] > 0 {
+			return s.word(text)
+		}
 		if kept, ok := kindred(v, s.Kinds); ok {
 			return kept
 		}
@@ -176,9 +181,23 @@ func (m *maker) made(kind string, s *shape, at string) any {
 	case "time without a zone":
 		return day.Format(record.StampForm)
 	case "string":
+		if len(s.Words) > 0 && s.Words[""] == 0 {
+			return s.word(at)
+		}
 		return fmt.Sprintf("%s %d", at[strings.LastIndexByte(at, '.')+1:], h%1000)
 	}
 	return nil // null, or too deep to be learned
+}
+
+// word returns a learned word for a word of this model: the same if it was seen, otherwise one that the hash chooses.
+func (s *shape) word(own string) string {
+	all := slices.Sorted(maps.Keys(s.Words))
+	for _, seen := range all {
+		if strings.EqualFold(seen, own) {
+			return seen
+		}
+	}
+	return all[hash(own)%uint64(len(all))]
 }
 
 func hash(texts ...string) uint64 {
@@ -214,6 +233,8 @@ func kindred(v any, kinds map[string]int) (fitting any, ok bool) {
 			return v, true
 		case decimalForm.MatchString(v):
 			return json.Number(v), kinds["number"] > 0
+		case zonelessAt.MatchString(v) && kinds["time without a zone"]+kinds["time"] == 0:
+			return v[:len(time.DateOnly)], kinds["date"] > 0
 		case zonelessAt.MatchString(v) && kinds["time without a zone"] == 0:
 			return v + "Z", kinds["time"] > 0
 		case zonelessAt.MatchString(v):

@@ -12,7 +12,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,18 +21,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/partner"
-
-	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
-)
-
-// The embedded service executes nothing later than held, so a short maxLateness is enough here.
-// The limit of the real service is not published: MaxLateness is 5 minutes by default.
-const (
-	held        = 150 * time.Millisecond
-	maxLateness = 500 * time.Millisecond
 )
 
 const customers = 10
@@ -42,8 +31,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var err error
 	if len(os.Args) == 4 && os.Args[1] == "worker" {
-		go endWith(os.Stdin)
-		err = work(ctx, os.Args[2], os.Args[2]+onboarding.PhonePath, os.Args[3])
+		onboarding.EndWithParent()
+		err = work(ctx, os.Args[2], os.Args[3])
 	} else {
 		err = run(ctx, os.Stdout)
 	}
@@ -54,75 +43,31 @@ func main() {
 	}
 }
 
-// endWith ends this worker process when its parent ends.
-func endWith(input io.Reader) {
-	_, _ = io.Copy(io.Discard, input)
-	os.Exit(2)
-}
-
 func run(ctx context.Context, out io.Writer) error {
 	directory, err := os.MkdirTemp("", "onboarding")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(directory)
-	emails, err := writeOrders(directory)
-	if err != nil {
-		return err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	say(out, "The embedded service is running, and a worker at it: nothing leaves this machine.")
-	result, err := onboarding.Trial{
-		Customers: emails, Lost: 0.2, Held: held, Kills: 15, Life: 200 * time.Millisecond, Approval: true,
-		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, directory) }, //nolint:gosec,noctx // this very program, which the trial kills
-		Tell:   onboarding.Show(out, customers),
-	}.Run(ctx)
+	fmt.Fprintln(out, "The embedded service is running, and a worker at it: nothing leaves this machine.")
+	path := filepath.Join(directory, "mutations.db")
+	_, emails := partner.Orders(customers)
+	err = onboarding.Trial{
+		Customers: emails, Kills: 15,
+		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, path) }, //nolint:gosec,noctx // this very program, which the trial kills
+	}.Demo(ctx, out)
 	if err != nil {
 		return err
 	}
-	return errors.Join(result.Count(out, customers), checkLog(ctx, out, directory))
+	keys, closeLog, err := openLog(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(onboarding.NothingInDoubt(ctx, out, keys), closeLog())
 }
-
-// checkLog returns an error if a mutation is in doubt.
-func checkLog(ctx context.Context, out io.Writer, directory string) error {
-	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	log, err := idempotency.NewLog(store, nil)
-	if err != nil {
-		return err
-	}
-	inDoubt, err := log.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
-	if err != nil {
-		return err
-	}
-	if len(inDoubt) > 0 {
-		return fmt.Errorf("%d mutations are in doubt, %s first", len(inDoubt), inDoubt[0].Key)
-	}
-	say(out, "The log has nothing left in doubt.")
-	return nil
-}
-
-// writeOrders writes the partner's table of orders, and returns the customers' email addresses.
-func writeOrders(directory string) (emails []string, err error) {
-	orders := make([]partner.Order, customers)
-	for i := range orders {
-		email := fmt.Sprintf("customer-%d@example.com", i+1)
-		emails = append(emails, email)
-		orders[i] = partner.Order{ID: fmt.Sprintf("order-%d", i+1), Email: email, Amount: "2500.00", Asked: time.Now()}
-	}
-	text, err := json.Marshal(orders)
-	if err != nil {
-		return nil, err
-	}
-	return emails, os.WriteFile(filepath.Join(directory, "orders.json"), text, 0o600)
-}
-
-func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

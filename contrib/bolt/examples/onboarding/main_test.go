@@ -5,7 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -34,9 +33,4 @@ signatures          10              10                 10
 withdrawals         10              10                 10
 `)
 	assert.Contains(t, out.String(), "nothing left in doubt")
-}
-
-// A count that is not ten ends the program with an error.
-func TestCountFails(t *testing.T) {
-	require.Error(t, onboarding.Result{}.Count(&bytes.Buffer{}, customers))
 }

@@ -2,74 +2,50 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
-	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/partner"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/orders"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-// patience is the deadline of a step. After a worker was killed, the next worker leaves its last
-// mutation alone until this time is over: the first worker could still be alive.
-const patience = time.Second
+var errAllDone = errors.New("all orders are done")
 
 // work carries all orders out. A restarted worker begins each order at the top. Only the
 // idempotency log knows the finished steps.
-func work(ctx context.Context, address, phone, directory string) error {
-	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
+func work(ctx context.Context, address, path string) error {
+	keys, closeLog, err := openLog(path)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	log, err := idempotency.NewLog(store, &idempotency.Options{MaxLateness: maxLateness})
+	defer closeLog() //nolint:errcheck // each mutation is on the disk
+	p, err := partner.New(address, onboarding.PhonePath, keys)
 	if err != nil {
 		return err
 	}
-	client, err := lending.New(address,
-		lending.WithCredentials(lending.Credentials{
-			Username:           lendingtest.Username,
-			Password:           lending.NewSecret(lendingtest.Password),
-			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
-		}),
-		lending.WithIdempotency(log))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	rows, err := readOrders(directory)
-	if err != nil {
-		return err
-	}
-	return seeThrough(ctx, rows, &partner.Partner{Client: client, Phone: phone})
-}
+	defer p.Client.Close()
 
-// seeThrough returns when all orders are done, or with an error when an order needs a person.
-func seeThrough(ctx context.Context, rows *table, p *partner.Partner) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	table := newTable()
 	step := func(ctx context.Context, order string) error {
-		row, open := rows.get(order)
+		row, open := table.get(order)
 		if !open { // it ended after the worker had listed it
 			return nil
 		}
 		err := p.Onboard(ctx, row)
-		if err == nil && rows.done(order) {
-			stop(errAllDone)
+		if err == nil && table.done(order) {
+			stop(errAllDone) // your program waits for further orders
 		}
 		return err
 	}
-	worker, err := orders.New(rows.open, step, &orders.Options{
-		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: patience,
+	worker, err := orders.New(table.open, step, &orders.Options{
+		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: onboarding.StepTimeout, // keep the defaults
 		Report: func(r orders.Result) { // your program tells a person, and continues with the other orders
 			if r.Err != nil && (r.Next.Person || !r.Next.Retry) {
 				stop(fmt.Errorf("%s: %s: %w", r.Order, r.Next, r.Err))
@@ -86,7 +62,15 @@ func seeThrough(ctx context.Context, rows *table, p *partner.Partner) error {
 	return nil
 }
 
-var errAllDone = errors.New("all orders are done")
+// openLog opens the log of idempotency keys. Your program passes nil for the options.
+func openLog(path string) (keys *idempotency.Log, closeLog func() error, err error) {
+	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err = idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness})
+	return keys, entries.Close, err
+}
 
 // table is the partner's table of orders. In your program the table is in a database, which
 // remembers finished orders. This table forgets them when the process ends, and the log then
@@ -96,20 +80,13 @@ type table struct {
 	rows map[string]partner.Order
 }
 
-func readOrders(directory string) (*table, error) {
-	text, err := os.ReadFile(filepath.Join(directory, "orders.json")) //nolint:gosec // the path comes from the parent process
-	if err != nil {
-		return nil, err
-	}
-	var all []partner.Order
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
+func newTable() *table {
 	t := &table{rows: map[string]partner.Order{}}
+	all, _ := partner.Orders(customers)
 	for _, o := range all {
 		t.rows[o.ID] = o
 	}
-	return t, nil
+	return t
 }
 
 // open lists the open orders.

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,26 +25,22 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
-)
-
-// The embedded service executes nothing later than held, so a short maxLateness is enough here.
-// The limit of the real service is not published: MaxLateness is 5 minutes by default.
-const (
-	held        = 150 * time.Millisecond
-	maxLateness = 500 * time.Millisecond
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var err error
 	if len(os.Args) == 4 && os.Args[1] == "worker" {
-		go endWith(os.Stdin)
+		onboarding.EndWithParent()
 		err = work(ctx, os.Args[2], os.Args[3])
 	} else {
-		err = run(ctx, os.Stdout, show{customers: 10, kills: 8, worker: "worker"})
+		err = run(ctx, os.Stdout, 10, 8)
 	}
 	stop()
 	if err != nil {
@@ -52,19 +49,8 @@ func main() {
 	}
 }
 
-// endWith ends this worker process when its parent ends.
-func endWith(input io.Reader) {
-	_, _ = io.Copy(io.Discard, input)
-	os.Exit(2)
-}
-
-type show struct {
-	customers, kills int
-	worker           string // the argument that starts this program as a worker
-}
-
-func run(ctx context.Context, out io.Writer, s show) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(s.customers)*time.Second)
+func run(ctx context.Context, out io.Writer, customers, kills int) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(customers)*time.Second)
 	defer cancel()
 	cluster, err := pgtest.New()
 	if err != nil {
@@ -77,8 +63,8 @@ func run(ctx context.Context, out io.Writer, s show) error {
 		return err
 	}
 	defer pool.Close()
-	emails, err := prepare(ctx, pool, s.customers)
-	if err != nil {
+	orders, emails := partner.Orders(customers)
+	if err := prepare(ctx, pool, orders); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -89,20 +75,75 @@ func run(ctx context.Context, out io.Writer, s show) error {
 	maintenance, stop := context.WithCancel(ctx)
 	go func() { maintained <- maintain(maintenance, pool) }()
 
-	say(out, "The embedded service, a PostgreSQL of its own and two workers are running: nothing leaves this machine.")
-	result, err := onboarding.Trial{
-		Customers: emails, Lost: 0.2, Held: held, Fleet: 2, Kills: s.kills, Life: 200 * time.Millisecond, Approval: s.worker == "worker",
-		Worker: func(address string) *exec.Cmd { return exec.Command(self, s.worker, address, database) }, //nolint:gosec,noctx // this very program, which the trial kills
-		Tell:   onboarding.Show(out, s.customers),
-	}.Run(ctx)
+	fmt.Fprintln(out, "The embedded service, a PostgreSQL of its own and two workers are running: nothing leaves this machine.")
+	err = onboarding.Trial{
+		Customers: emails, Fleet: 2, Kills: kills,
+		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, database) }, //nolint:gosec,noctx // this very program, which the trial kills
+	}.Demo(ctx, out)
 	stop()
 	if err := errors.Join(err, <-maintained); err != nil {
 		return err
 	}
-	return errors.Join(result.Count(out, s.customers), check(ctx, out, pool, s.customers))
+	return check(ctx, out, pool, customers)
 }
 
-// check returns an error unless all orders are confirmed and no mutation is in doubt.
+// prepare creates the tables and places the orders.
+func prepare(ctx context.Context, pool *pgxpool.Pool, orders []partner.Order) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
+		return err
+	}
+	if _, err := pool.Exec(ctx, createOrders); err != nil {
+		return err
+	}
+	jobs, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
+	if err != nil {
+		return err
+	}
+	for _, o := range orders {
+		if err := place(ctx, pool, jobs, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maintain runs River's leader, which gives the jobs of killed workers to others. In your
+// program the workers elect a leader themselves, and no code is needed. A leader looks for such
+// jobs at its start and then every 30 seconds. The demonstration cannot wait for so long, so
+// maintain starts leaders again and again, in the process that is not killed.
+func maintain(ctx context.Context, pool *pgxpool.Pool) error {
+	config := jobConfig(&worker{})
+	config.LeaderElectionDisabled = false
+	config.Queues = map[string]river.QueueConfig{"nobody": {MaxWorkers: 1}} // the leader runs no job itself
+	config.TestOnly = true                                                  // without a random delay at the start
+	config.Logger = slog.New(slog.DiscardHandler)                           // each stop interrupts its work, which River would log
+	for ctx.Err() == nil {
+		jobs, err := river.NewClient(riverpgxv5.New(pool), config)
+		if err != nil {
+			return err
+		}
+		if err := jobs.Start(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		if err := jobs.Stop(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check returns an error unless each order is confirmed once and no mutation is in doubt.
 func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int) error {
 	var confirmed, attempts, snoozes int
 	err := pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM orders WHERE confirmed = 1),
@@ -110,26 +151,13 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 	if err != nil {
 		return err
 	}
-	say(out, "Their jobs took %d attempts, and were snoozed %d times.", attempts, snoozes)
-	entries, err := lendingpostgres.NewIdempotencyStore(pool, "orders", nil)
-	if err != nil {
-		return err
-	}
-	log, err := idempotency.NewLog(entries, nil)
-	if err != nil {
-		return err
-	}
-	inDoubt, err := log.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
-	switch {
-	case err != nil:
-		return err
-	case confirmed != customers:
+	fmt.Fprintf(out, "Their jobs took %d attempts, and were snoozed %d times.\n", attempts, snoozes)
+	if confirmed != customers {
 		return fmt.Errorf("%d orders are confirmed", confirmed)
-	case len(inDoubt) > 0:
-		return fmt.Errorf("%d mutations are in doubt, %s first", len(inDoubt), inDoubt[0].Key)
 	}
-	say(out, "The log has nothing left in doubt.")
-	return nil
+	keys, err := openLog(pool)
+	if err != nil {
+		return err
+	}
+	return onboarding.NothingInDoubt(ctx, out, keys)
 }
-
-func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

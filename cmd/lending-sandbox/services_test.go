@@ -1,0 +1,67 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/control"
+)
+
+// Each service has a state, clock, faults, counters and page of its own, until it is deleted.
+func TestServicesMeetNoOther(t *testing.T) {
+	t.Parallel()
+	s := start(t, "-log=false", "-control")
+	ctx, main := t.Context(), control.Dial(s.url+"/_control")
+	one, first, err := main.OpenService(ctx)
+	require.NoError(t, err)
+	two, second, err := main.OpenService(ctx)
+	require.NoError(t, err)
+
+	const status = "GET /api/Application/application-status/{applicationId}"
+	loan, err := first.AddLoan(ctx, lendingtest.Loan{})
+	require.NoError(t, err)
+	require.NoError(t, first.Fail(ctx, status, lendingtest.Fault{Status: 503}))
+	require.NoError(t, first.Advance(ctx, 48*time.Hour))
+	for _, other := range []*control.Client{main, second} {
+		snap, err := other.Snapshot(ctx)
+		require.NoError(t, err)
+		assert.Empty(t, snap.Loans)
+		assert.Equal(t, 2026, snap.Time.Year())
+		assert.Equal(t, 20, snap.Time.Day(), "the clock of the first has moved alone")
+		theirs, err := other.AddLoan(ctx, lendingtest.Loan{})
+		require.NoError(t, err)
+		assert.NotEqual(t, loan.ID, theirs.ID, "an identifier says whose it is")
+	}
+	code, _, _ := s.do(http.MethodGet, "/services/"+one.ID+"/api/Loan/get-loan/"+loan.ID, "")
+	assert.Equal(t, http.StatusUnauthorized, code)
+	_, _, page := s.do(http.MethodGet, "/services/"+one.ID+"/", "")
+	assert.Contains(t, page, "<code>"+one.URL+"/api</code>")
+	assert.Contains(t, page, "GET /api/Loan/get-loan/{loanId}: 401, not executed")
+	assert.Contains(t, page, "curl -s &#39;"+one.URL+"/api/Loan/get-loan/"+loan.ID+"&#39;")
+	_, _, page = s.do(http.MethodGet, "/services/"+two.ID+"/", "")
+	assert.NotContains(t, page, loan.ID)
+	arrived, err := second.Arrived(ctx, "GET /api/Loan/get-loan/{loanId}")
+	require.NoError(t, err)
+	assert.Zero(t, arrived)
+
+	_, _, err = first.OpenService(ctx)
+	require.ErrorContains(t, err, "ask the control of the sandbox itself")
+	require.NoError(t, main.DeleteService(ctx, one.ID))
+	require.ErrorContains(t, main.DeleteService(ctx, one.ID), "no service")
+	code, _, _ = s.do(http.MethodGet, "/services/"+one.ID+"/api/Loan/get-loan/"+loan.ID, "")
+	assert.Equal(t, http.StatusNotFound, code)
+	var left []control.Service
+	require.NoError(t, main.Get(ctx, "services", nil, &left))
+	assert.Equal(t, []control.Service{two}, left)
+	for range 99 {
+		_, _, err = main.OpenService(ctx)
+		require.NoError(t, err)
+	}
+	_, _, err = main.OpenService(ctx)
+	require.ErrorContains(t, err, "100 services are open; send delete-service for one of them")
+}

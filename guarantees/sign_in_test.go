@@ -1,0 +1,121 @@
+package guarantees_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func TestSignInAgain(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(*lendingtest.Server)
+	}{
+		{"after the token has expired", func(s *lendingtest.Server) { s.ExpireTokens() }},
+		{"after it was revoked", func(s *lendingtest.Server) { s.RevokeTokens() }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			service, client := fake.Start(t)
+			customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+			require.NoError(t, err)
+			test.end(service)
+			list, err := client.Applications.ListByCustomer(t.Context(), customer.ID)
+			require.NoError(t, err, "a read comes back with a new token")
+			assert.Empty(t, list)
+			assert.Equal(t, 2, service.Executed(fake.LoginRoute))
+			test.end(service)
+			other := fake.Ada()
+			other.Email = "grace@example.com"
+			_, err = client.Applications.CreateCustomer(t.Context(), other)
+			require.ErrorIs(t, err, lending.ErrUnauthorized, "a mutation is not sent twice")
+			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			_, err = client.Applications.CreateCustomer(t.Context(), other)
+			require.NoError(t, err, "the next call signs in")
+			assert.Equal(t, 3, service.Arrived(fake.CreateRoute))
+			assert.Equal(t, 2, service.Executed(fake.CreateRoute))
+		})
+	}
+}
+
+func TestSignInThatFails(t *testing.T) {
+	noPhone := errors.New("no phone at hand")
+	for _, test := range []struct {
+		name   string
+		change func(*lending.Credentials)
+		want   string
+		is     error
+	}{
+		{
+			"wrong password", func(c *lending.Credentials) { c.Password = lending.NewSecret("hush") },
+			"POST /api/Authenication/login", nil,
+		},
+		{"wrong code", func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "hush", nil }
+		}, "POST /api/Authenication/validate-two-factor", nil},
+		{"no code", func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", nil }
+		}, "code must not be empty", nil},
+		{
+			"no function", func(c *lending.Credentials) { c.TwoFactor = nil }, "two-factor code",
+			lending.ErrSignInRequired,
+		},
+		{"function fails", func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", noPhone }
+		}, "", noPhone},
+		{"function panics", func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { panic("hush") }
+		}, "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fake.NeedsControl(t)
+			service := lendingtest.NewServer()
+			t.Cleanup(service.Close)
+			credentials := fake.Credentials(service)
+			test.change(&credentials)
+			client := wire.NewClient(t, service.URL, lending.WithCredentials(credentials))
+			_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+			require.ErrorContains(t, err, test.want)
+			if test.is != nil {
+				require.ErrorIs(t, err, test.is)
+			}
+			assert.NotContains(t, err.Error(), "hush")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			assert.Zero(t, service.Arrived(fake.CreateRoute))
+		})
+	}
+}
+
+func TestTrustedDeviceNeedsNoCode(t *testing.T) {
+	fake.NeedsControl(t)
+	service := lendingtest.NewServer()
+	t.Cleanup(service.Close)
+	client := wire.NewClient(t, service.URL, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+	}))
+	_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+	require.NoError(t, err)
+	assert.Zero(t, service.Arrived(fake.TwoFactorRoute))
+}
+
+func TestUnreachableService(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := "http://" + listener.Addr().String()
+	require.NoError(t, listener.Close())
+	client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken("hush")))
+	_, err = client.Applications.CreateCustomer(t.Context(), fake.Ada())
+	require.ErrorContains(t, err, "cannot connect to "+listener.Addr().String()+": not sent")
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	var network *net.OpError
+	require.ErrorAs(t, err, &network)
+}

@@ -1,0 +1,130 @@
+package idempotency_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// endings are the faults of the first send of a mutation.
+var endings = []struct {
+	name  string
+	fault lendingtest.Fault
+}{
+	{"lost", lendingtest.Fault{ResetAfter: true}},
+	{"never arrived", lendingtest.Fault{ResetBefore: true}},
+	{"cut", lendingtest.Fault{CutBody: -1}},
+	{"500 after execution", lendingtest.Fault{Status: http.StatusInternalServerError, Executes: true}},
+	{"late", lendingtest.Fault{Late: 2 * time.Minute}},
+}
+
+// personsAnswers are responses that a person can find out, by the kind of response.
+var personsAnswers = []any{nil, true, "5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f", map[string]any{}, []any{}}
+
+// TestEveryMutationComesToAnEnd takes every mutation with every fault through the loop of AGENTS.md:
+// it succeeds, or needs a person. A key that needs a person, and no other, is in the list and in the
+// counts of a review, and the verdict of the person ends it.
+func TestEveryMutationComesToAnEnd(t *testing.T) {
+	routes := catalog.Routes(t)
+	for name, row := range checkRows {
+		if row.how == noKey {
+			continue
+		}
+		for _, ending := range endings {
+			t.Run(name+"/"+ending.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")}))
+					defer service.Close()
+					log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+					client := processWith(t, service, log)
+					route := routes[name].Method + " " + routes[name].Path
+					service.Answer(route, answerOf(name)) // the records of the catalog do not exist
+					for _, read := range row.reads {
+						if body, ok := emptyReads[read]; ok {
+							service.Answer(routes[read].Method+" "+routes[read].Path, wire.Answer(http.StatusOK, body))
+						}
+					}
+					service.Fail(route, ending.fault)
+					end := drive(t, log, func() error {
+						_, err := catalog.Calls[name](lending.WithIdempotencyKey(t.Context(), "the/key"), client)
+						return err
+					})
+					assert.NoError(t, end)
+				})
+			})
+		}
+	}
+}
+
+// drive is the loop of AGENTS.md, with a person who ends what needs a person.
+func drive(t *testing.T, log *idempotency.Log, step func() error) error {
+	t.Helper()
+	for range 30 {
+		err := step()
+		next := lending.NextOf(err)
+		counts := fake.Must(log.Counts(t.Context()))
+		keys := fake.Must(log.Keys(t.Context(), doubtful))
+		if needs := len(keys) > 0 && keys[0].NeedsPerson && keys[0].HappenedAfter == 0; next.Person || needs {
+			require.True(t, needs, "a person sees it: %v", err)
+			assert.Equal(t, 1, counts.NeedsReview.Count)
+			require.NotEmpty(t, keys[0].Why)
+			bubble.Elapse(keys[0].NotHappenedAfter)
+			decide(t, log, keys[0])
+			continue
+		}
+		assert.Zero(t, counts.NeedsReview.Count, "a person is not needed: %v", err)
+		if err == nil || !next.Retry {
+			return err
+		}
+		bubble.Elapse(max(next.After, time.Second))
+	}
+	return step()
+}
+
+// decide is a person who says that the mutation happened, with a response of the right form.
+func decide(t *testing.T, log *idempotency.Log, key idempotency.KeyStatus) {
+	t.Helper()
+	var err error
+	for _, answer := range personsAnswers {
+		said := idempotency.Resolution{By: "ada", Why: "the support has it", Verdict: idempotency.Happened(answer), Sends: key.Sends}
+		if err = log.Resolve(t.Context(), key.Key, said); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err)
+}
+
+// answerOf returns the successful response of a mutation.
+func answerOf(name string) http.HandlerFunc {
+	const id = `"5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"`
+	switch name {
+	case "Applications.CreateCustomer":
+		return wire.Answer(http.StatusOK, `{"id":`+id+`}`)
+	case "Bulk.CreateCustomers":
+		return wire.Answer(http.StatusOK, `[{"id":`+id+`},{"id":`+id+`}]`)
+	case "Bulk.CreateApplications":
+		return wire.Answer(http.StatusOK, `[{"id":`+id+`},{"id":`+id+`}]`)
+	case "Calculation.LineOfCreditSlider":
+		return wire.Answer(http.StatusOK, `[{}]`)
+	case "Applications.Create", "Applications.CreateWithApplicant", "Applications.Process", "Loans.ResendWithdrawalOTP",
+		"Loans.ConfirmInvoiceWithdrawal":
+		return wire.Answer(http.StatusOK, id)
+	case "Applications.CreateWithCustomer", "Applications.CreateWithCustomerAndApplicant", "Calculation.LineOfCredit",
+		"Calculation.Invoice", "Loans.WithdrawLineOfCredit", "Loans.WithdrawInvoice":
+		return wire.Answer(http.StatusOK, `{}`)
+	}
+	return wire.Answer(http.StatusOK, `true`)
+}
