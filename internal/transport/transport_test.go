@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +77,8 @@ func TestTransportIsBounded(t *testing.T) {
 // service is a service over TLS whose responses name the protocol and the connection of the request.
 type service struct {
 	*httptest.Server
-	like *http.Transport
+	like    *http.Transport
+	arrived atomic.Int32
 }
 
 func serve(t *testing.T, http2 bool) *service {
@@ -85,6 +87,7 @@ func serve(t *testing.T, http2 bool) *service {
 	var mu sync.Mutex
 	connections := map[string]int{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.arrived.Add(1)
 		mu.Lock()
 		defer mu.Unlock()
 		if connections[r.RemoteAddr] == 0 {
