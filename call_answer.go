@@ -98,7 +98,7 @@ func (x *exchange) lost(cause error) error {
 		return nil
 	}
 	e := x.failed(cause)
-	if e.Outcome == OutcomeDone { // whole, and no repetition decodes it
+	if e.Outcome == OutcomeDone && x.key == nil { // whole, and no repetition decodes it; a layer checks or asks a person
 		e.said = &Next{Person: true}
 	}
 	return e

@@ -340,21 +340,15 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 // number of records, respond with 400 if they find nothing ([IsNotFound] reports that), and
 // return an envelope in place of the declared array. It also mentions reports for partners.
 func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
-	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
-	var failed checks
-	raw.check(&failed)
+	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, also: raw, effect: raw.Effect, anonymous: raw.Anonymous}
 	if !isTemplate(raw.Path) {
 		r.path = "" // may contain values, which errors do not show
 	}
+	if len(placeholders(r.path)) != len(raw.Args) {
+		r.args = nil
+	}
 	if !slices.Contains(rawMethods, raw.Method) {
 		r.method = ""
-	}
-	if err := failed.err(r.method, r.path); err != nil {
-		captured(ctx)
-		x := &exchange{client: c.carrier, request: r}
-		defer func() { x.done(err) }()
-		x.begin(ctx)
-		return nil, err
 	}
 	for name, values := range raw.Query {
 		for _, value := range values {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -565,38 +564,6 @@ func TestUploadToASlowServiceIsNotCut(t *testing.T) {
 	})
 }
 
-func TestUploadAtOneByteASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		content := file(1000)
-		var got []byte
-		client := pipeService(t, func(conn net.Conn, r *http.Request) {
-			var body bytes.Buffer
-			for b := make([]byte, 1); ; {
-				<-time.After(time.Second)
-				if _, err := io.ReadFull(r.Body, b); err != nil {
-					break
-				}
-				body.WriteByte(b[0])
-			}
-			_ = json.Unmarshal(body.Bytes(), &got)
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+
-				"4\r\n\r\ntrue")
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(content))))
-		assert.Equal(t, content, got)
-
-		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		start := time.Now()
-		err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(file(100_000))))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		assert.Equal(t, time.Minute, time.Since(start))
-	})
-}
-
 // gate is a reader that blocks until it is opened.
 type gate struct {
 	entered, open chan struct{}
@@ -810,20 +777,6 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// TestUploadFromABoastfulReader: a count that cannot be is a failure of the reader.
-func TestUploadFromABoastfulReader(t *testing.T) {
-	client, arrived := documents(t, "true")
-	for _, excess := range []int{1, 1 << 20, math.MinInt} {
-		t.Run(fmt.Sprint(excess), func(t *testing.T) {
-			boastful := readerFunc(func(p []byte) (int, error) { return len(p) + excess, nil })
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(boastful))
-			require.ErrorContains(t, err, "the document could not be read after 0 bytes")
-			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-			require.Error(t, (<-arrived).err)
-		})
-	}
-}
-
 // TestUploadEndsItsReader: the goroutine that reads ends with the upload, although the
 // deadline is far away: one that is taken, and one that is refused before all of it was read.
 func TestUploadEndsItsReader(t *testing.T) {
@@ -894,36 +847,6 @@ func documents(t *testing.T, answer string) (*lending.Client, <-chan received) {
 		_, _ = io.WriteString(w, answer)
 	})
 	return client, arrived
-}
-
-func TestUploadRoutes(t *testing.T) {
-	client, arrived := documents(t, "true")
-	ctx := t.Context()
-	doc := func() lending.Document {
-		return lending.Document{Name: "March & April.pdf", Content: strings.NewReader("statement")}
-	}
-
-	require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, doc()))
-	got := <-arrived
-	require.NoError(t, got.err)
-	assert.Equal(t, "/api/Application/submit-bankstatement-document/"+uploadTo.String(), got.path)
-	assert.Equal(t, "fileName=March+%26+April.pdf", got.query)
-	assert.Equal(t, "statement", string(got.content))
-	assert.Equal(t, "application/json", got.contentType)
-	assert.EqualValues(t, 14, got.length)
-
-	require.NoError(t, client.Approval.SubmitRequiredDocument(ctx, uploadTo, requirement, "VoidedCheck", doc()))
-	got = <-arrived
-	assert.Equal(t, "/api/ApplicationApproval/submit-required-document/"+uploadTo.String(), got.path)
-	assert.Equal(t, "supportingDocumentId="+requirement.String()+"&fileType=VoidedCheck&fileName=March+%26+April.pdf",
-		got.query)
-	assert.Equal(t, "statement", string(got.content))
-
-	require.NoError(t, client.Approval.SubmitDocument(ctx, uploadTo, "Other", doc()))
-	got = <-arrived
-	assert.Equal(t, "/api/ApplicationApproval/submit-document/"+uploadTo.String(), got.path)
-	assert.Equal(t, "fileType=Other&fileName=March+%26+April.pdf", got.query)
-	assert.Equal(t, "statement", string(got.content))
 }
 
 func TestUploadIsByteExact(t *testing.T) {

@@ -180,7 +180,7 @@ func TestLayerSendsOnce(t *testing.T) {
 	assert.Equal(t, 1, *arrived)
 }
 
-// TestLayerThatLeavesItsSend holds that the call waits for a send that its layer has left.
+// The call waits for a send that its layer has left.
 func TestLayerThatLeavesItsSend(t *testing.T) {
 	sending := make(chan struct{})
 	l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {
@@ -224,8 +224,7 @@ func TestLayerReturnsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestErrorsOfALayer holds which outcome an error of a layer has, and that no text of its own
-// is shown.
+// TestErrorsOfALayer holds which outcome an error of a layer has, and no text of its own is shown.
 func TestErrorsOfALayer(t *testing.T) {
 	torn := errors.New("ada@example.com is torn")
 	for _, test := range []struct {
@@ -325,8 +324,7 @@ func TestLayerLearnsWhatTheMethodAccepts(t *testing.T) {
 	}
 }
 
-// TestRecordedAnswerIsChecked holds that a recorded answer is decoded and checked as one that
-// has just come.
+// A recorded answer is decoded and checked as one that has just come.
 func TestRecordedAnswerIsChecked(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -371,8 +369,7 @@ func TestRecordedAnswerIsChecked(t *testing.T) {
 	assert.Zero(t, *arrived)
 }
 
-// TestWhatALayerSees holds that a layer gets the request without its secrets, and prints
-// nothing of it.
+// A layer gets the request without its secrets, and prints nothing of it.
 func TestWhatALayerSees(t *testing.T) {
 	l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {
 		assert.Empty(t, lending.IdempotencyKeyOf(ctx), "the reads of a layer have no key")
@@ -424,8 +421,8 @@ func TestWhatALayerSees(t *testing.T) {
 	assert.JSONEq(t, `{"a":1}`, string(record.Raw()))
 }
 
-// TestReadsOfALayerAreChecks holds that observers can tell the reads of a layer from those of
-// the caller, and that a source of tokens is not asked within the layer.
+// Observers can tell the reads of a layer from those of the caller, and a source of tokens is not
+// asked within the layer.
 func TestReadsOfALayerAreChecks(t *testing.T) {
 	var seen []string
 	observe := lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,

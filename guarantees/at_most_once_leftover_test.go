@@ -72,8 +72,8 @@ func (s *leftovers) serve(conn net.Conn) {
 	}
 }
 
-// TestMutationTakesNoLeftoverAnswer holds that a mutation never takes surplus bytes after the
-// response to another call for its own response, at whatever time they arrive.
+// A mutation never takes surplus bytes after the response to another call for its own response,
+// whenever they arrive.
 func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 	for _, pause := range []time.Duration{
 		-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
@@ -226,8 +226,7 @@ func TestReadWithoutKeepAliveTakesNoLeftoverAnswer(t *testing.T) {
 	}
 }
 
-// TestCheckHasItsOwnConnection holds that the reads which tell what became of a mutation
-// never travel where something was sent before: a left-over "not found" would have the
+// A check never uses a connection with an earlier request: a left-over "not found" would have the
 // mutation sent again.
 func TestCheckHasItsOwnConnection(t *testing.T) {
 	t.Parallel()

@@ -473,8 +473,7 @@ func TestReadsShareAConnection(t *testing.T) {
 	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, 5*time.Millisecond)
 }
 
-// TestTransportMayCallOthers holds that what a caller's transport sends on its own
-// account, with our context, does not count as ours.
+// A request that a caller's transport sends with the call's context does not count as the call's.
 func TestTransportMayCallOthers(t *testing.T) {
 	var arrivals, asked atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
@@ -506,8 +505,8 @@ func TestTransportMayCallOthers(t *testing.T) {
 	assert.EqualValues(t, 6, asked.Load())
 }
 
-// TestTransportMayReplaceHeaders holds that a mutation is sent once however a caller's
-// transport dresses it, as long as one of its marks stays, also without a token.
+// A mutation is sent once however a caller's transport dresses it, as long as one of its marks
+// stays, also without a token.
 func TestTransportMayReplaceHeaders(t *testing.T) {
 	for _, test := range []struct {
 		mark     string
@@ -565,8 +564,7 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 	}
 }
 
-// TestTwoCopiesLeaveDoubt holds that the answer to one of two copies does not speak for
-// the other, unless it is a success.
+// The answer to one of two copies does not speak for the other, unless it is a success.
 func TestTwoCopiesLeaveDoubt(t *testing.T) {
 	for _, test := range []struct {
 		status int

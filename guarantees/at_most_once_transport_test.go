@@ -38,8 +38,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestGuardHoldsWhereNothingIsSeen holds that net/http does not repeat a mutation by itself
-// even below a transport that hides from the trace of the call, where no fuse can see it.
+// net/http does not repeat a mutation by itself even below a transport that hides from the trace of
+// the call, where no fuse can see it.
 func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 	var arrivals atomic.Int32
 	type seen struct{}

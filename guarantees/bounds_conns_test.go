@@ -78,9 +78,8 @@ func cancelOn(client *lending.Client) func(context.Context) error {
 	return func(ctx context.Context) error { return client.Applications.Cancel(ctx, catalog.Application) }
 }
 
-// TestConnectionsAreBoundedInAStall holds that calls beyond the bound wait without a
-// connection until their context ends, that they know then that they were not sent, and that
-// those who go on waiting get through when the service goes on.
+// Calls beyond the bound wait without a connection until their context ends, and are then not sent.
+// Calls that wait longer get through when the service goes on.
 func TestConnectionsAreBoundedInAStall(t *testing.T) {
 	t.Parallel()
 	status := func(client *lending.Client) func(context.Context) error {

@@ -14,8 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// FuzzProblem holds that an error with any body fits in one line of a log, without title, detail or
-// message.
+// An error with any body fits in one line of a log, without title, detail or message.
 func FuzzProblem(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `{"status":"400","title":1,"errors":{"":["hush"],"$.x":"hush"}}`,
@@ -44,7 +43,7 @@ func FuzzProblem(f *testing.F) {
 	})
 }
 
-// FuzzBaseURL holds that an address is kept whole or refused, and never quoted.
+// An address is kept whole or refused, and never quoted.
 func FuzzBaseURL(f *testing.F) {
 	for _, seed := range []string{
 		"https://lending.example", "https://lending.example/a/b/", "http://127.0.0.1:8080", "http://localhost/x",
@@ -91,7 +90,7 @@ func FuzzBaseURL(f *testing.F) {
 	})
 }
 
-// FuzzPath holds that an argument stays a single segment of the path, or is refused and not quoted.
+// An argument stays a single segment of the path, or is refused and not quoted.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"acc-1", "", ".", "..", "a/b", `a\b`, "%2e%2e", "%2F", "a?b", "a#b", "a b", "ü",

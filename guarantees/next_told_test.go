@@ -198,7 +198,7 @@ var nextTests = []struct {
 	{"whole and unreadable with a key", "Error", func(d *desk) error {
 		d.Answer(nextCreate, answering(`{"id": 7}`))
 		return d.create("k")
-	}, after(time.Second)}, // the check of the next call finds the id
+	}, retry}, // the check of the next call finds the id
 	{"record of a mutation that does not decode", "DecodeError", func(d *desk) error {
 		d.Answer(invoiceRoute, answering(`{"count": "hush"}`))
 		record := fake.Must(d.client.Calculation.Invoice(d.ctx, d.application, fake.Invoice()))

@@ -228,8 +228,7 @@ func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 	})
 }
 
-// TestTheErrorNamesTheRowsReads holds that what is read by the row is what the error tells a
-// person to read, or more.
+// The reads of a row include the reads that the error names.
 func TestTheErrorNamesTheRowsReads(t *testing.T) {
 	for name, row := range checkRows {
 		for _, read := range row.reads {

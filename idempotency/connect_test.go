@@ -16,7 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// TestUnreachableServiceLeavesTheKeyFree holds that a mutation whose connection fails is not in doubt.
+// A mutation whose connection fails is not in doubt.
 func TestUnreachableServiceLeavesTheKeyFree(t *testing.T) {
 	entries := store.NewMemory()
 	layer := lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil)))
@@ -31,8 +31,7 @@ func TestUnreachableServiceLeavesTheKeyFree(t *testing.T) {
 	assert.Equal(t, store.Free, fake.Must(entries.Load(t.Context(), ":the/key")).State)
 }
 
-// TestUnreachableServiceKeepsADoubt holds that a resend that is not sent does not end the doubt
-// about the first send.
+// A resend that is not sent does not end the doubt about the first send.
 func TestUnreachableServiceKeepsADoubt(t *testing.T) {
 	entries := store.NewMemory()
 	server := httptest.NewServer(wire.Answer(http.StatusServiceUnavailable, "{}"))

@@ -2,9 +2,9 @@
 // The caller gives each mutation an idempotency key. A log records the key, the progress and the
 // response in a store.
 //
-//	log, err := idempotency.NewLog(store.NewMemory(), nil)
+//	keys, err := idempotency.NewLog(store.NewMemory(), nil)
 //
-//	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+//	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(keys))
 //
 //	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
 //	customer, err := client.Applications.CreateCustomer(ctx, request)

@@ -32,7 +32,7 @@ func TestReplayedResponseIsMarked(t *testing.T) {
 	})
 }
 
-// TestLargestAnswerIsKept holds that MaxAnswer counts itself.
+// MaxAnswer counts itself.
 func TestLargestAnswerIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -54,7 +54,7 @@ func TestLargestAnswerIsKept(t *testing.T) {
 	}
 }
 
-// TestEntryWithoutARouteIsCorrupt holds that JSON of another kind is no entry.
+// JSON of another kind is no entry.
 func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entry := store.Entry{Key: ":the/key", State: store.Free, Data: []byte(`{}`)}
@@ -101,8 +101,7 @@ func TestNamespacesShareNoLock(t *testing.T) {
 	})
 }
 
-// TestSubscriptionOfACustomerHasALock holds that the lock of a mutation whose record stands in
-// the query is that of this record.
+// The lock of a mutation whose record stands in the query is that of this record.
 func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client := process()

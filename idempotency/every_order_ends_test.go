@@ -29,13 +29,19 @@ var endings = []struct {
 	{"cut", lendingtest.Fault{CutBody: -1}},
 	{"500 after execution", lendingtest.Fault{Status: http.StatusInternalServerError, Executes: true}},
 	{"late", lendingtest.Fault{Late: 2 * time.Minute}},
+	{"undecodable", lendingtest.Fault{}},
 }
 
-// personsAnswers are responses that a person can find out, by the kind of response.
-var personsAnswers = []any{nil, true, "5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f", map[string]any{}, []any{}}
+// personsAnswers are responses that a person can find out, by the kind of response. The id is the one
+// that the reads list.
+var personsAnswers = func() []any {
+	const id = "00000001-0001-4000-8000-000000000009"
+	record := map[string]any{"id": id}
+	return []any{nil, true, id, record, []any{record, record}}
+}()
 
 // TestEveryMutationComesToAnEnd takes every mutation with every fault through the loop of AGENTS.md:
-// it succeeds, or needs a person. A key that needs a person, and no other, is in the list and in the
+// it succeeds, or needs a person, and again after a sweep. A key that needs a person, and no other, is in the list and in the
 // counts of a review, and the verdict of the person ends it.
 func TestEveryMutationComesToAnEnd(t *testing.T) {
 	routes := catalog.Routes(t)
@@ -51,18 +57,29 @@ func TestEveryMutationComesToAnEnd(t *testing.T) {
 					log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 					client := processWith(t, service, log)
 					route := routes[name].Method + " " + routes[name].Path
-					service.Answer(route, answerOf(name)) // the records of the catalog do not exist
+					answer := answerOf(name) // the records of the catalog do not exist
+					service.Answer(route, func(w http.ResponseWriter, r *http.Request) {
+						if ending.name == "undecodable" {
+							service.Answer(route, answer)
+							wire.Answer(http.StatusOK, `{"half":7}`)(w, r)
+							return
+						}
+						answer(w, r)
+					})
 					for _, read := range row.reads {
 						if body, ok := emptyReads[read]; ok {
 							service.Answer(routes[read].Method+" "+routes[read].Path, wire.Answer(http.StatusOK, body))
 						}
 					}
 					service.Fail(route, ending.fault)
-					end := drive(t, log, func() error {
+					step := func() error {
 						_, err := catalog.Calls[name](lending.WithIdempotencyKey(t.Context(), "the/key"), client)
 						return err
-					})
-					assert.NoError(t, end)
+					}
+					require.NoError(t, drive(t, log, step))
+					bubble.Elapse(31 * 24 * time.Hour)
+					fake.Must(log.Sweep(t.Context()))
+					require.NoError(t, drive(t, log, step), "its response is swept")
 				})
 			})
 		}

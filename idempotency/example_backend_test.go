@@ -47,8 +47,8 @@ func draw(ctx context.Context, client *lending.Client, d drawing, otp func() len
 // happened, and sends nothing.
 func Example_backend() {
 	// The stores of contrib/bolt, contrib/redis and contrib/postgres survive the process.
-	log := must(idempotency.NewLog(store.NewMemory(), nil))
-	service, client := demo(lending.WithIdempotency(log))
+	keys := must(idempotency.NewLog(store.NewMemory(), nil))
+	service, client := demo(lending.WithIdempotency(keys))
 	row := service.AddLoan(lendingtest.Loan{})
 	d := drawing{
 		ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)), Loan: must(lending.ParseLoanID(row.ID)),

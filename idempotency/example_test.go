@@ -50,12 +50,12 @@ func Example() {
 	}
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
 
-	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	keys, err := idempotency.NewLog(store.NewMemory(), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(keys))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -117,8 +117,8 @@ func ExampleWithCheck() {
 
 // Nothing that is published shows whether a link was sent. A person asks the customer.
 func ExampleLog_Resolve() {
-	log := must(idempotency.NewLog(store.NewMemory(), nil))
-	service, client := demo(lending.WithIdempotency(log))
+	keys := must(idempotency.NewLog(store.NewMemory(), nil))
+	service, client := demo(lending.WithIdempotency(keys))
 	loan := service.AddLoan(lendingtest.Loan{})
 	application := must(lending.ParseApplicationID(loan.ApplicationID))
 	service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetAfter: true})
@@ -129,10 +129,10 @@ func ExampleLog_Resolve() {
 		err := client.Applications.SendLink(keyed, application)
 		fmt.Println("needs review:", errors.Is(err, idempotency.ErrNeedsReview))
 	}
-	inDoubt, err := log.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
+	inDoubt, err := keys.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	fmt.Println(len(inDoubt), inDoubt[0].Key, inDoubt[0].State, inDoubt[0].Age < time.Minute, err)
 	said := idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)}
-	err = log.Resolve(ctx, "order-42/link", said)
+	err = keys.Resolve(ctx, "order-42/link", said)
 	fmt.Println(err, client.Applications.SendLink(keyed, application))
 	// Output:
 	// needs review: false
@@ -141,8 +141,7 @@ func ExampleLog_Resolve() {
 	// <nil> <nil>
 }
 
-// TestWholeWithdrawal holds that draw confirms the withdrawal once under each fault, and knows so
-// within 10 minutes.
+// Draw confirms the withdrawal once under each fault, and knows so within 10 minutes.
 func TestWholeWithdrawal(t *testing.T) {
 	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	type fault = lendingtest.Fault

@@ -98,8 +98,8 @@ func TestKeyFindsALostAnswer(t *testing.T) {
 	})
 }
 
-// TestKeyWaitsUntilAnAbsenceHasLasted holds that a call checks again after growing pauses, and finds
-// a mutation that the service executes just within MaxLateness.
+// A call checks again after growing pauses, and finds a mutation that the service executes just
+// within MaxLateness.
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()

@@ -174,8 +174,8 @@ func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 	})
 }
 
-// TestNothingIsInDoubtWithoutAToken holds that a mutation which waits for a sign-in, or for a
-// person who is asked for a code, is not written down as sent.
+// A mutation which waits for a sign-in, or for a person who is asked for a code, is not written
+// down as sent.
 func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})

@@ -151,8 +151,8 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 	})
 }
 
-// TestResolutionIsKept holds that the entry has who decided and why, and the answer of the person,
-// also if it is larger than MaxAnswer: a verdict without an effect would help nobody.
+// The entry has who decided and why, and the answer of the person, also if it is larger than
+// MaxAnswer: a verdict without an effect would help nobody.
 func TestResolutionIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -127,9 +127,6 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		if failed := k.saveRetrying(ctx, recordLimit, state); failed != nil {
 			return k.refuse(Error{kind: ErrStore, cause: failed})
 		}
-		if err == nil && state == store.InDoubt && !k.call.Accepts(answer) { // the next call finds the response, or asks a person
-			return k.refuse(Error{kind: ErrAnswerLost, Why: "the response does not decode", RetryAfter: time.Second})
-		}
 	}
 	return err
 }

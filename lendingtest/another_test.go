@@ -51,7 +51,7 @@ func TestDeliveryFollowsNoRedirect(t *testing.T) {
 	elsewhere := newReceiver(t)
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
 		redirects := httptest.NewServer(http.RedirectHandler(elsewhere.URL, status))
-		defer redirects.Close()
+		t.Cleanup(redirects.Close)
 		r := newRig(t, lendingtest.WithLoopbackReceivers())
 		r.AddSubscription(lendingtest.Subscription{WebhookURI: redirects.URL})
 		r.customer()

@@ -1,6 +1,7 @@
 package lendingtest_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -152,7 +153,8 @@ func TestClientErrors(t *testing.T) {
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
 	require.EqualError(t, err, "lendingtest: no application x")
 	require.EqualError(t, c.Post(ctx, "redeliver", map[string]int{"number": 7}, nil), "lendingtest: no delivery number 7")
-	require.ErrorContains(t, c.Post(ctx, "expire-offer", map[string]string{"applicationId": r.application()}, nil), "no offer")
+	offerless := map[string]string{"applicationId": r.application()}
+	require.ErrorContains(t, c.Post(ctx, "expire-offer", offerless, nil), "no offer")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}),
 		"cannot be sent to another process")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
@@ -167,193 +169,133 @@ func TestClientErrors(t *testing.T) {
 	r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID).ok() // no fault was planned
 }
 
+// Who may give orders: local callers, those with the token, and no page of another origin.
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
-	json := []string{"Content-Type", "application/json"}
+	const evil, own = "https://evil.example", "http://127.0.0.1"
 	for _, test := range []struct {
-		name, method, path, body string
-		header                   []string
-		token                    string // that the service wants
-		peer                     string // who calls, if not this machine
-		status                   int
-		says                     string
+		name, request, header, token, peer string // header has names and values
+		status                             int
+		says                               string
 	}{
-		{"a change", "POST", "/any/where/reset", "{}", json, "", "", 204, ""},
-		{
-			"a charset", "POST", "/reset", "{}",
-			[]string{"Content-Type", "application/json; charset=utf-8"},
-			"", "", 204,
-			"",
-		},
-		{"IPv6 and a name", "GET", "/otp?loan=x", "", []string{"Host", "[::1]:80"}, "", "[::1]:9", 200, `""`},
-		{"localhost", "GET", "/otp?loan=x", "", []string{"Host", "LOCALHOST"}, "", "", 200, ""},
-		{
-			"a name of the web for this machine", "GET", "/snapshot", "",
-			[]string{"Host", "evil.example:80"},
-			"", "", 403,
-			"only this machine",
-		},
-		{"another machine", "GET", "/snapshot", "", nil, "", "192.0.2.1:1", 403, "only this machine"},
-		{
-			"a form of a page", "POST", "/reset", "{}",
-			[]string{"Content-Type", "text/plain"},
-			"", "", 415,
-			"wants application/json",
-		},
-		{"no type", "POST", "/reset", "", nil, "", "", 415, "wants application/json"},
-		{
-			"a page of the web", "POST", "/reset", "{}", append([]string{"Origin", "https://evil.example"}, json...), "",
-			"", 403, "another origin",
-		},
-		{
-			"one that hides", "POST", "/reset", "{}", append([]string{"Origin", "null"}, json...), "", "", 403,
-			"another origin",
-		},
-		{
-			"an image of a page", "GET", "/snapshot", "",
-			[]string{"Sec-Fetch-Site", "cross-site"},
-			"", "", 403,
-			"another origin",
-		},
-		{
-			"a page of another port", "GET", "/snapshot", "",
-			[]string{"Sec-Fetch-Site", "same-site"},
-			"", "", 403,
-			"another origin",
-		},
-		{
-			"the page of the sandbox", "POST", "/reset", "{}",
-			append([]string{"Origin", "http://127.0.0.1", "Sec-Fetch-Site", "same-origin"}, json...), "", "", 204, "",
-		},
-		{
-			"the question of a browser", "OPTIONS", "/reset", "",
-			[]string{"Origin", "http://127.0.0.1"},
-			"", "", 405,
-			"wants POST",
-		},
-		{
-			"the token", "GET", "/otp?loan=x", "",
-			[]string{"Authorization", "Bearer t0", "Host", "sandbox"},
-			"t0",
-			"192.0.2.1:1", 200, "",
-		},
-		{"no token", "GET", "/otp?loan=x", "", nil, "t0", "", 401, "missing or wrong"},
-		{
-			"another token", "GET", "/otp?loan=x", "",
-			[]string{"Authorization", "Bearer t1"},
-			"t0", "", 401,
-			"missing or wrong",
-		},
-		{"the token in a page of the web", "GET", "/otp?loan=x", "", []string{
-			"Authorization", "Bearer t0", "Origin",
-			"https://evil.example",
-		}, "t0", "", 403, "another origin"},
-		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-account, add-loan, advance"},
-		{"the wrong method", "GET", "/reset", "", nil, "", "", 405, "wants POST"},
-		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `has no parameter \"fro\"`},
-		{"a parameter of a POST", "POST", "/reset?x=1", "{}", json, "", "", 400, "has no parameter"},
-		{"a loan that does not exist", "GET", "/otp?loan=y", "", nil, "", "", 400, "no loan"},
-		{"a user that does not exist", "GET", "/two-factor-code?username=y", "", nil, "", "", 400, "no account"},
-		{
-			"a record that does not exist", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&about=y", "", nil, "",
-			"", 400, "no record, e-mail or account",
-		},
-		{
-			"a record that nothing was done to", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&about=x", "", nil,
-			"", "", 200, "0",
-		},
-		{"a fault for an account", "POST", "/fail", `{"route":"*","fault":{"status":503,"for":"x"}}`, json, "", "", 400, "for"},
-		{"a clock of an account", "POST", "/advance", `{"by":"1h","for":"x"}`, json, "", "", 400, "for"},
-		{
-			"a name of before", "POST", "/fail", `{"route":"*","fault":{"delay":"1s"}}`, json, "", "", 400,
-			"answerDelay, which runs the route at once, or delayBefore",
-		},
-		{"a repayment below zero", "POST", "/repay", `{"loanId":"x","amount":-5}`, json, "", "", 400, "above zero"},
-		{"a repayment of nothing", "POST", "/repay", `{"loanId":"x"}`, json, "", "", 400, "above zero"},
-		{"a time before", "POST", "/repay", `{"loanId":"x","amount":5,"every":"-1h"}`, json, "", "", 400, "negative"},
-		{"interest below zero", "POST", "/repay", `{"loanId":"x","amount":5,"interest":-50}`, json, "", "", 400, "negative"},
-		{"copies below zero", "POST", "/delivery-mode", `{"copies":-1}`, json, "", "", 400, "negative"},
-		{"no services", "POST", "/services", "{}", json, "", "", 400, "this control opens no services"},
-		{"a misspelt name", "POST", "/fail", `{"route":"*","fualt":{}}`, json, "", "", 400, "fualt"},
-		{"within a fault", "POST", "/fail", `{"route":"*","fault":{"stauts":500}}`, json, "", "", 400, "stauts"},
-		{"a duration that is none", "POST", "/advance", `{"by":"1 hour"}`, json, "", "", 400, "the body"},
-		{"two values", "POST", "/advance", `{"by":"1h"} {"by":"1h"}`, json, "", "", 400, "more than one value"},
-		{"a bracket too many", "POST", "/advance", `{"by":"1h"}}`, json, "", "", 400, "more than one value"},
-		{"no time", "POST", "/advance", `{}`, json, "", "", 400, "advance needs by"},
-		{"no fault", "POST", "/fail", `{"route":"*"}`, json, "", "", 400, "fail needs fault"},
-		{
-			"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json,
-			"", "", 400, "changes nothing",
-		},
-		{
-			"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "",
-			"", 400, "times must be",
-		},
-		{
-			"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400,
-			"cutBody must be",
-		},
-		{"a clock before all records", "POST", "/advance", `{"by":"-2562047h"}`, json, "", "", 400, "the year"},
-		{"a loan below zero", "POST", "/add-loan", `{"amount":-5}`, json, "", "", 400, "is negative"},
-		{
-			"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "",
-			400, "1000",
-		},
-		{
-			"one of an answer", "POST", "/answer", `{"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`,
-			json, "", "", 400, "42",
-		},
-		{
-			"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400,
-			"is negative",
-		},
-		{"a snapshot with a misspelt list", "POST", "/restore", `{"laons":[]}`, json, "", "", 400, "laons"},
-		{"a snapshot without a time", "POST", "/restore", `{"sequences":{}}`, json, "", "", 400, "not made by a service"},
-		{"no body", "POST", "/advance", "", json, "", "", 400, "the body is empty"},
-		{
-			"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400,
-			"late takes no number",
-		},
-		{"another kind of body", "POST", "/fail", `[]`, json, "", "", 400, "the body: it takes no array"},
-		{"no parameter", "GET", "/otp", "", nil, "", "", 400, "otp wants loan"},
-		{
-			"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&about=", "", nil, "", "",
-			400, "executed wants about",
-		},
-		{
-			"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200,
-			"0",
-		},
+		{"a change", "POST /any/where/reset", "", "", "", 204, ""},
+		{"a charset", "POST /reset", "Content-Type application/json; charset=utf-8", "", "", 204, ""},
+		{"IPv6", "GET /otp?loan=x", "Host [::1]:80", "", "[::1]:9", 200, `""`},
+		{"localhost", "GET /otp?loan=x", "Host LOCALHOST", "", "", 200, ""},
+		{"a name of the web for this machine", "GET /snapshot", "Host evil.example:80", "", "", 403, "only this machine"},
+		{"another machine", "GET /snapshot", "", "", "192.0.2.1:1", 403, "only this machine"},
+		{"a form of a page", "POST /reset", "Content-Type text/plain", "", "", 415, "wants application/json"},
+		{"a page of the web", "POST /reset", "Origin " + evil, "", "", 403, "another origin"},
+		{"a page that hides", "POST /reset", "Origin null", "", "", 403, "another origin"},
+		{"an image of a page", "GET /snapshot", "Sec-Fetch-Site cross-site", "", "", 403, "another origin"},
+		{"a page of another port", "GET /snapshot", "Sec-Fetch-Site same-site", "", "", 403, "another origin"},
+		{"the page of the sandbox", "POST /reset", "Origin " + own + "|Sec-Fetch-Site same-origin", "", "", 204, ""},
+		{"the question of a browser", "OPTIONS /reset", "Origin " + own, "", "", 405, "wants POST"},
+		{"the token", "GET /otp?loan=x", "Authorization Bearer t0|Host sandbox", "t0", "192.0.2.1:1", 200, ""},
+		{"no token", "GET /otp?loan=x", "", "t0", "", 401, "missing or wrong"},
+		{"another token", "GET /otp?loan=x", "Authorization Bearer t1", "t0", "", 401, "missing or wrong"},
+		{"the token in a page", "GET /otp?loan=x", "Authorization Bearer t0|Origin " + evil, "t0", "", 403, "another origin"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := lendingtest.New()
-			defer s.Close()
-			s.AddLoan(lendingtest.Loan{ID: "x"})
-			req := httptest.NewRequestWithContext(t.Context(), test.method, "http://127.0.0.1"+test.path,
-				strings.NewReader(test.body))
-			req.RemoteAddr = "127.0.0.1:1"
-			if test.peer != "" {
-				req.RemoteAddr = test.peer
-			}
-			for i := 0; i < len(test.header); i += 2 {
-				req.Header.Set(test.header[i], test.header[i+1])
-				if test.header[i] == "Host" {
-					req.Host = test.header[i+1]
-				}
-			}
-			w := httptest.NewRecorder()
-			control.New(s, &control.Options{Token: test.token}).ServeHTTP(w, req)
-			assert.Equal(t, test.status, w.Code, w.Body)
-			assert.Contains(t, w.Body.String(), test.says)
-			for name := range w.Header() {
-				assert.NotContains(t, name, "Access-Control")
-			}
-			if test.status >= 400 {
-				assert.Contains(t, w.Body.String(), `{"error":"`)
-				assert.Len(t, s.Snapshot().Loans, 1)
-			}
+			order(t, test.request+" {}", test.header, test.token, test.peer, test.status, test.says)
 		})
+	}
+}
+
+// Misspelt names, numbers out of range and names that do not exist are errors.
+func TestOrdersAreChecked(t *testing.T) {
+	t.Parallel()
+	const executed = "GET /executed?route=GET+/api/Loan/get-loan/{loanId}"
+	for _, test := range []struct{ request, says string }{
+		{"GET /nothing", "there are add-account, add-loan, advance"},
+		{"GET /reset", "wants POST"},
+		{"GET /executed?route=x&fro=y", `has no parameter \"fro\"`},
+		{"POST /reset?x=1 {}", "has no parameter"},
+		{"GET /otp", "otp wants loan"},
+		{executed + "&about=", "executed wants about"},
+		{executed, ""},
+		{executed + "&about=x", ""},
+		{executed + "&about=y", "no record, e-mail or account"},
+		{"GET /otp?loan=y", "no loan"},
+		{"GET /two-factor-code?username=y", "no account"},
+		{`POST /fail {"route":"*","fualt":{}}`, "fualt"},
+		{`POST /fail {"route":"*","fault":{"stauts":500}}`, "stauts"},
+		{`POST /fail {"route":"*","fault":{"status":503,"for":"x"}}`, "for"},
+		{`POST /fail {"route":"*","fault":{"delay":"1s"}}`, "answerDelay, which runs the route at once, or delayBefore"},
+		{`POST /fail {"route":"*"}`, "fail needs fault"},
+		{`POST /fail {"route":"*","fault":{"retryAfter":"3s","executes":true}}`, "changes nothing"},
+		{`POST /fail {"route":"*","fault":{"status":503,"times":-7}}`, "times must be"},
+		{`POST /fail {"route":"*","fault":{"cutBody":-99}}`, "cutBody must be"},
+		{`POST /fail {"route":"*","fault":{"status":1000}}`, "1000"},
+		{`POST /fail {"route":"*","fault":{"late":"-3s"}}`, "is negative"},
+		{`POST /fail {"route":"*","fault":{"late":3}}`, "late takes no number"},
+		{`POST /fail []`, "the body: it takes no array"},
+		{`POST /answer {"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`, "42"},
+		{`POST /advance {"by":"1 hour"}`, "the body"},
+		{`POST /advance {"by":"1h"} {"by":"1h"}`, "more than one value"},
+		{`POST /advance {"by":"1h"}}`, "more than one value"},
+		{`POST /advance {}`, "advance needs by"},
+		{`POST /advance`, "the body is empty"},
+		{`POST /advance {"by":"1h","for":"x"}`, "for"},
+		{`POST /advance {"by":"-2562047h"}`, "the year"},
+		{`POST /add-loan {"amount":-5}`, "is negative"},
+		{`POST /repay {"loanId":"x","amount":-5}`, "above zero"},
+		{`POST /repay {"loanId":"x"}`, "above zero"},
+		{`POST /repay {"loanId":"x","amount":5,"every":"-1h"}`, "negative"},
+		{`POST /repay {"loanId":"x","amount":5,"interest":-50}`, "negative"},
+		{`POST /delivery-mode {"copies":-1}`, "negative"},
+		{`POST /restore {"laons":[]}`, "laons"},
+		{`POST /restore {"sequences":{}}`, "not made by a service"},
+		{`POST /services {}`, "this control opens no services"},
+	} {
+		t.Run(test.request, func(t *testing.T) {
+			t.Parallel()
+			status := 400
+			switch test.says {
+			case "":
+				status = 200
+			case "wants POST":
+				status = 405
+			case "there are add-account, add-loan, advance":
+				status = 404
+			}
+			order(t, test.request, "", "", "", status, test.says)
+		})
+	}
+}
+
+// order gives an order to the control of a service with a loan.
+func order(t *testing.T, request, header, token, peer string, status int, says string) {
+	t.Helper()
+	s := lendingtest.New()
+	defer s.Close()
+	s.AddLoan(lendingtest.Loan{ID: "x"})
+	method, rest, _ := strings.Cut(request, " /")
+	path, body, _ := strings.Cut(rest, " ")
+	if strings.HasPrefix(path, "executed") { // its route has a space
+		path, body = rest, ""
+	}
+	path = strings.ReplaceAll(path, " ", "+")
+	req := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1/"+path, strings.NewReader(body))
+	req.RemoteAddr = cmp.Or(peer, "127.0.0.1:1")
+	req.Header.Set("Content-Type", "application/json")
+	for line := range strings.SplitSeq(header, "|") {
+		name, value, _ := strings.Cut(line, " ")
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	w := httptest.NewRecorder()
+	control.New(s, &control.Options{Token: token}).ServeHTTP(w, req)
+	assert.Equal(t, status, w.Code, w.Body)
+	assert.Contains(t, w.Body.String(), says)
+	for name := range w.Header() {
+		assert.NotContains(t, name, "Access-Control")
+	}
+	if status >= 400 {
+		assert.Contains(t, w.Body.String(), `{"error":"`)
+		assert.Len(t, s.Snapshot().Loans, 1)
 	}
 }
 

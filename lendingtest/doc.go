@@ -34,8 +34,9 @@
 //   - [Service.AddCustomer], [Service.AddApplication], [Service.AddLoan] and similar methods add
 //     records; [Service.UpdateLoan] and similar methods change them. [Service.Snapshot] returns the
 //     whole state, also as JSON, and [Restore] loads a snapshot into the same or another service.
-//   - [Service.SetDecision], [Service.Repay], [Patch] and [Service.Play] simulate declined
-//     applications, repayments, changed fields and more. RECIPES.md has a line for each situation.
+//   - [Service.SetDecision], [Service.Repay] and [Patch] simulate declined applications,
+//     repayments, changed fields and more. RECIPES.md has a line for each situation.
+//     [Service.On] and [Service.After] run a function after a route or a time.
 //   - [Service.Watch] reports requests, sent codes and webhook deliveries.
 //
 // A route is written like in the interface, with the method first. Identifiers, codes and tokens
@@ -43,8 +44,8 @@
 //
 // # Control from another process
 //
-// [Service.Control] offers the same methods over HTTP. Go programs call them through [Dial]; for
-// other languages CONTROL.md in this folder describes the requests, with examples for curl. The
+// Package control offers the same methods over HTTP, for Go programs and other languages: CONTROL.md
+// in this folder describes the requests, with examples for curl. It also plays scenarios. The
 // program cmd/lending-sandbox is the service on a port, with the control as an option.
 //
 // # Testing your own code
@@ -104,59 +105,7 @@
 //
 // # Where this is only a model
 //
-// The interface does not publish every record, state and rule. The following is invented, so do
-// not rely on it: the real service will differ. [WithShapes] replaces the invented field names
+// The interface does not publish every record, state and rule. MODEL.md in this folder lists what
+// is invented: the real service will differ there. [WithShapes] replaces the invented field names
 // with the names of real responses.
-//
-// Records:
-//   - Banking data: {"accounts": [{"accountNumber", "accountName",
-//     "routingNumber", "accountType", "balance", "transactions": [{"date",
-//     "description", "amount"}]}]}. accountNumber and balance are required;
-//     balance and amount are numbers in strings.
-//   - The combined creations take the fields of UserRequest and
-//     ApplicationRequest in a single object, and an object "applicant".
-//   - Company and applicants: any object. Responses contain "firstName",
-//     "lastName" and "email" of an applicant.
-//   - Message: "message". Line of credit: "amount", optional. Slider: the
-//     fields of CalculationRequest.
-//   - Confirming a withdrawal: "amount", "advanceRate", "dateUTC", "otp".
-//   - Responses: the JSON names of [Application], [Customer], [Offer] with
-//     "isExpired", [Applicant], [BankAccount], [Requirement], [Loan],
-//     [Transaction], [Withdrawal], [Message].
-//
-// States and rules:
-//   - The statuses are [StatusCreated], [StatusBankingData], [StatusOfferReady],
-//     [StatusInApproval], [StatusLoanOpened] and [StatusCancelled], and after a
-//     [Decision] [StatusUnderReview] and [StatusDeclined]. A cancelled application
-//     accepts bank statements and messages only.
-//   - An offer is the sum of the credits, rounded down to full hundreds, at least
-//     5,000.00 and at most 250,000.00. Bank data without transactions leads to
-//     no offer. Every processing makes a new offer.
-//     application-offer?force=true renews an expired offer.
-//   - The approval has a fixed order: offer, company, primary applicant, secondary
-//     applicants, primary bank account, signatures. The last signature opens the
-//     loan, which is enabled and has the amount of the offer.
-//   - Passwords have eight characters, upper and lower case letters and a digit.
-//     Codes expire after five minutes or five tries.
-//   - The bulk routes are all or nothing. update-all subscribes to every event.
-//   - An account may only use its own partner: 403 if the target belongs to
-//     another partner, 400 for another partnerId in an application.
-//   - 400 for a malformed identifier, 404 for an unknown identifier. If there is
-//     no record, get-customer-by-email, get-primary-bank-account and
-//     get-subscription answer with 204. A failed sign-in is a 400.
-//   - Optional bodies: without a body, banking data and messages change nothing,
-//     quick-test judges the stored data, calculations use the offer.
-//   - The events and their times. Deliveries are never retried.
-//
-// The values of errorCode and the codes of fields are invented, too. errorCode:
-// AdvanceRateMismatch, AlreadySigned, AmountMismatch, ApplicantNotInApplication,
-// ApplicationCancelled, ApplicationNotFound, BankAccountNotFound, CalculationMismatch,
-// CalculationNotFound, Closed, CustomerNotFound, EmptyDocument, EventNotSubscribed,
-// FileTooLarge, FileTypeMismatch, Forbidden, InjectedFault, InsufficientBalance,
-// InsufficientBankingData, InvalidCredentials, InvalidDocument, InvalidOtp,
-// InvalidTwoFactorCode, LoanClosed, LoanDisabled, LoanNotFound, LoanOpened, NoPendingWithdrawal,
-// NotFound, OfferExpired, OfferNotFound, RequestTooLarge, RequirementNotFound,
-// SimulationNotSupported, StepOutOfOrder, SubscriptionInactive, SubscriptionNotFound,
-// TargetRequired, TokenExpired, TokenInvalid, TokenMissing, TooManyLate, UnknownEvent,
-// UnsupportedMediaType, and ValidationFailed if the fields are listed in errors.
 package lendingtest

@@ -52,7 +52,8 @@ func TestDecisionLater(t *testing.T) {
 			receiver := newReceiver(t)
 			r, url := controlled(t, lendingtest.WithLoopbackReceivers())
 			c := control.Dial(url)
-			require.NoError(t, c.Post(t.Context(), "decision", lendingtest.Decision{After: time.Hour, Declined: test.declined}, nil))
+			decision := lendingtest.Decision{After: time.Hour, Declined: test.declined}
+			require.NoError(t, c.Post(t.Context(), "decision", decision, nil))
 			app := r.application()
 			r.post("/api/Application/add-or-update-banking-data/"+app, bankData).ok()
 			r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL, Webhooks: []string{
@@ -87,7 +88,8 @@ func TestRepay(t *testing.T) {
 	c, ctx := control.Dial(url), t.Context()
 	start := r.Now()
 	loan := r.AddLoan(lendingtest.Loan{Amount: 1000_00, Balance: 500_00, AvailableBalance: 500_00, IsEnabled: true})
-	require.NoError(t, c.Post(ctx, "repay", lendingtest.Repayment{LoanID: loan.ID, Amount: 300_00, Every: month, Interest: 1}, nil))
+	repayment := lendingtest.Repayment{LoanID: loan.ID, Amount: 300_00, Every: month, Interest: 1}
+	require.NoError(t, c.Post(ctx, "repay", repayment, nil))
 	require.NoError(t, c.Advance(ctx, month/2))
 	r.token = r.Token(lendingtest.Username)
 	balance := func() []any {
@@ -107,7 +109,8 @@ func TestRepay(t *testing.T) {
 	once := r.AddLoan(lendingtest.Loan{Amount: 100_00, Balance: 90_00, AvailableBalance: 10_00, IsEnabled: true})
 	require.NoError(t, c.Post(ctx, "repay", lendingtest.Repayment{LoanID: once.ID, Amount: 40_00}, nil))
 	assert.Equal(t, lendingtest.Cents(50_00), r.Snapshot().Loans[1].Balance)
-	require.EqualError(t, c.Post(ctx, "repay", lendingtest.Repayment{LoanID: "x", Amount: 1}, nil), "lendingtest: no loan x")
+	nobodys := lendingtest.Repayment{LoanID: "x", Amount: 1}
+	require.EqualError(t, c.Post(ctx, "repay", nobodys, nil), "lendingtest: no loan x")
 }
 
 // An update changes the named fields alone and posts the events of what it changes.
@@ -354,11 +357,17 @@ func TestPlay(t *testing.T) {
 		{`[{"order":"reset","on":"x"}]`, "no route"},
 		{`[{"order":"reset","after":"-1m"}]`, "after is negative"},
 		{`[{"ordre":"reset"}]`, "ordre"},
-		{`[{"order":"reset"},{"order":"fail","body":{"route":"*","fault":{"stauts":503}}}]`, `step 2 of the scenario: fail: the body: json: unknown field "stauts"`},
+		{
+			`[{"order":"reset"},{"order":"fail","body":{"route":"*","fault":{"stauts":503}}}]`,
+			`step 2 of the scenario: fail: the body: json: unknown field "stauts"`,
+		},
 		{`[{"order":"fail","body":{"route":"GET /api/x","fault":{"status":503}}}]`, "no route"},
 		{`[{"order":"update","body":{"id":"x","set":{"stauts":"y"}}}]`, `unknown field "stauts"`},
 		{`[{"order":"update","body":{"id":"{loanId}","set":{"isClosed":true}}}]`, "{loanId} needs on"},
-		{`[{"order":"update","on":"GET /api/Loan/get-loan/{loanId}","body":{"id":"{loanID}","set":{}}}]`, "no placeholder {loanID}"},
+		{
+			`[{"order":"update","on":"GET /api/Loan/get-loan/{loanId}","body":{"id":"{loanID}","set":{}}}]`,
+			"no placeholder {loanID}",
+		},
 		{`[{"order":"repay","body":{"loanId":"x","amount":-5}}]`, "amount must be above zero"},
 		{`[{"order":"decision","body":{"after":"-1h"}}]`, "after is negative"},
 	} {

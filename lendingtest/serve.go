@@ -69,6 +69,8 @@ type exchange struct {
 
 // serveRoute takes one request through the stages of the service: arrival, fault, replacement,
 // host, sign-in, handler.
+//
+//nolint:funlen // one paragraph for each stage
 func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Request) {
 	if r.Method != rt.Method() { // ServeMux also routes HEAD to GET routes, and some of those change state
 		f.serveNotFound(w, r)

@@ -21,14 +21,14 @@ func isOperator(r *http.Request) bool { return userOf(r) == "dora" }
 func ExampleHandler() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	log, inbox := fake.Must(idempotency.NewLog(store.NewMemory(), nil)), webhook.NewMemoryInbox()
+	keys, inbox := fake.Must(idempotency.NewLog(store.NewMemory(), nil)), webhook.NewMemoryInbox()
 	client := fake.Must(lending.New(service.URL,
-		lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log)))
+		lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(keys)))
 	defer client.Close()
 
 	mux := http.NewServeMux()
 	mux.Handle("/ops/", ops.Handler(ops.Options{
-		Log:     log,
+		Log:     keys,
 		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
 		Session: client.Session(),
 		Who:     func(r *http.Request) (name string, mayAct bool) { return userOf(r), isOperator(r) },

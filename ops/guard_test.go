@@ -58,7 +58,7 @@ func TestActionsNeedARight(t *testing.T) {
 	}
 }
 
-// TestNobodyMayActByDefault holds that a handler without Who and Show is read only.
+// A handler without Who and Show is read only.
 func TestNobodyMayActByDefault(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *ops.Options) { o.Who, o.Show = nil, nil })
@@ -94,7 +94,7 @@ func TestHandlerStandsBelowAnyPath(t *testing.T) {
 	}
 }
 
-// FuzzRoutes holds that no path, query or order ends in a panic or in the handler's own failure.
+// No path, query or order ends in a panic or in the handler's own failure.
 func FuzzRoutes(f *testing.F) {
 	f.Add("api/keys", "state=review&limit=0", `{}`)
 	f.Add("api/key", "key=%00", `{"key":"a","verdict":"happened","why":"b","answer":{}}`)

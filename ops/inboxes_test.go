@@ -60,8 +60,7 @@ func (a *arriving) Counts(ctx context.Context) (webhook.InboxCounts, error) {
 	return a.MemoryInbox.Counts(ctx)
 }
 
-// TestOrderLeavesWhatNobodyHasSeen holds that an order for all leaves a dead letter that arrives
-// after the order.
+// An order for all leaves a dead letter that arrives after the order.
 func TestOrderLeavesWhatNobodyHasSeen(t *testing.T) {
 	t.Parallel()
 	var b *backend
@@ -76,8 +75,8 @@ func TestOrderLeavesWhatNobodyHasSeen(t *testing.T) {
 	assert.Len(t, b.letters(""), 1)
 }
 
-// TestDeadLettersOfATime holds that a person finds the dead letters of an outage, on the page too,
-// and that an action for all of them leaves the others.
+// A person finds the dead letters of an outage, on the page too, and an action for all of them
+// leaves the others.
 func TestDeadLettersOfATime(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -135,8 +134,7 @@ func TestDataOfAnEventNeedsARight(t *testing.T) {
 	assert.Contains(t, b.actions.String(), "see the data of web hooks/")
 }
 
-// TestHostileTextsAreShownAsText holds that no event, cause or key can put an element or a script
-// on the page.
+// No event, cause or key can put an element or a script on the page.
 func TestHostileTextsAreShownAsText(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -167,7 +165,7 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 	assert.NotContains(t, policy, "unsafe")
 }
 
-// TestPageIsBounded holds that the page shows the oldest rows of a long list, and so does the feed.
+// The page shows the oldest rows of a long list, and so does the feed.
 func TestPageIsBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)

@@ -23,8 +23,8 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// TestPersonDecidesAWithdrawal holds that a person can decide a withdrawal whose confirmation was
-// lost, with HTTP alone, and that the next call then replays the decision.
+// A person can decide a withdrawal whose confirmation was lost, with HTTP alone, and the next call
+// then replays the decision.
 func TestPersonDecidesAWithdrawal(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -61,7 +61,7 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 		`who=dora what="resolve \"order-42/confirm\": happened" why="Loans.Withdrawals shows it" records=1`)
 }
 
-// TestPersonDecidesWhatThePageShowed holds that a verdict names the sends that the person has seen.
+// A verdict names the sends that the person has seen.
 func TestPersonDecidesWhatThePageShowed(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -84,8 +84,7 @@ func sentAgain(t *testing.T, entries store.Store, key string) store.Entry {
 	return *entry
 }
 
-// TestPersonCorrectsAVerdict holds that a wrong verdict can be corrected with HTTP alone, until a
-// call relies on the verdict.
+// A wrong verdict can be corrected with HTTP alone, until a call relies on the verdict.
 func TestPersonCorrectsAVerdict(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -133,8 +132,7 @@ func TestKeysAreClassed(t *testing.T) {
 	}
 }
 
-// TestListsArePaged holds that a reader of the pages gets each key and each dead letter once, also
-// with the largest limit.
+// A reader of the pages gets each key and each dead letter once, also with the largest limit.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
 	const keys, letters = 25, 2*webhook.MaxDeadLetters + 3
@@ -239,7 +237,7 @@ func TestKeyIsFoundAmongLongerKeys(t *testing.T) {
 	b.act("api/resolve", map[string]any{"key": "order-1", "verdict": "happened", "why": "seen"})
 }
 
-// TestVerdictIsTold holds that the program hears of a verdict, and of no refused verdict.
+// The program hears of a verdict, and of no refused verdict.
 func TestVerdictIsTold(t *testing.T) {
 	t.Parallel()
 	var resolved []string
@@ -255,8 +253,8 @@ func TestVerdictIsTold(t *testing.T) {
 	assert.Equal(t, []string{"order-1/document"}, resolved)
 }
 
-// TestReviewIsNotHiddenByDoubts holds that the page shows the key that needs a person behind
-// hundreds of older keys that settle by themselves, and that the keys are not all of them.
+// The page shows the key that needs a person behind hundreds of older keys that settle by
+// themselves, and the keys are not all of them.
 func TestReviewIsNotHiddenByDoubts(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)

@@ -43,8 +43,7 @@ func TestParametersAreChecked(t *testing.T) {
 	assert.Contains(t, text, "list the dead letters again")
 }
 
-// TestCurveGrowsBySamples holds that the page shows the open keys over time from the second sample
-// on, a minute after the first.
+// The page shows the open keys over time from the second sample on, a minute after the first.
 func TestCurveGrowsBySamples(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/ops"
 )
 
-// TestNothingConfidentialIsShown holds that no page, JSON or log record of the handler contains a
-// value of a request, a response or an event.
+// No page, JSON or log record of the handler contains a value of a request, a response or an event.
 func TestNothingConfidentialIsShown(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -57,7 +56,7 @@ func TestNothingConfidentialIsShown(t *testing.T) {
 	}
 }
 
-// TestPageFollowsActions holds that an open page gets the sections that an action has changed.
+// An open page gets the sections that an action has changed.
 func TestPageFollowsActions(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -82,7 +81,7 @@ func TestPageFollowsActions(t *testing.T) {
 	next("No dead letters.")
 }
 
-// TestShutdownEndsOpenPages holds that a server with an open page can shut down.
+// A server with an open page can shut down.
 func TestShutdownEndsOpenPages(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(ops.Handler(ops.Options{}))
@@ -98,7 +97,7 @@ func TestShutdownEndsOpenPages(t *testing.T) {
 	require.NoError(t, server.Config.Shutdown(t.Context()))
 }
 
-// TestSession holds that the handler tells the state of the session without a sign-in.
+// The handler tells the state of the session without a sign-in.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)

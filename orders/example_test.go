@@ -14,13 +14,13 @@ import (
 func Example() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	log, err := idempotency.NewLog(store.NewMemory(), nil) // a program has a store that survives
+	keys, err := idempotency.NewLog(store.NewMemory(), nil) // a program has a store that survives
 	if err != nil {
 		panic(err)
 	}
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
-		lending.WithIdempotency(log))
+		lending.WithIdempotency(keys))
 	if err != nil {
 		panic(err)
 	}

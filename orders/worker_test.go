@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,11 +84,7 @@ func (s *shop) list(context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
-	var open []string
-	for order := range s.open {
-		open = append(open, order)
-	}
-	return open, nil
+	return slices.Collect(maps.Keys(s.open)), nil
 }
 
 func (s *shop) onList(f func() error) {
@@ -102,6 +100,13 @@ func (s *shop) set(order string, open bool) {
 	if s.open[order] = open; !open {
 		delete(s.open, order)
 	}
+}
+
+// left returns the open orders.
+func (s *shop) left() (open []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.open))
 }
 
 // at returns when the steps of an order began, after the start.
@@ -293,7 +298,7 @@ func TestBackOffIsOfOneCall(t *testing.T) {
 	fast := orders.Options{Concurrency: count, StepsPerMinute: 600_000}
 	inShop(t, fast, open, step, func(t *testing.T, s *shop) {
 		bubble.Elapse(18 * time.Second)
-		assert.Empty(t, s.open)
+		assert.Empty(t, s.left())
 	})
 }
 
@@ -360,9 +365,9 @@ func TestCorrectedOrderEnds(t *testing.T) {
 		{"rejected", &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeRejected, StatusCode: 409}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			corrected := false
+			var corrected atomic.Bool
 			step := func(_ context.Context, s *shop, order string) error {
-				if !corrected {
+				if !corrected.Load() {
 					return test.err
 				}
 				s.set(order, false)
@@ -371,10 +376,10 @@ func TestCorrectedOrderEnds(t *testing.T) {
 			inShop(t, orders.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
 				bubble.Elapse(10 * time.Second)
 				s.set("a", false)
-				corrected = true
+				corrected.Store(true)
 				s.set("a", true)
 				bubble.Elapse(51 * time.Second)
-				assert.Empty(t, s.open)
+				assert.Empty(t, s.left())
 			})
 		})
 	}
@@ -651,6 +656,39 @@ func TestOrdinaryRunLogsNoWarning(t *testing.T) {
 		assert.Equal(t, 2, ended)
 		assert.Empty(t, lines.String())
 	})
+}
+
+// TestReadOfANewRecordIsNotYet has the reads of the service lag behind its mutations: an order
+// that reads its own record too early waits, and is not stopped.
+func TestReadOfANewRecordIsNotYet(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		client := fake.SignIn(t, service, nil, lending.WithIdempotency(log))
+		customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
+		var early int
+		worker := fake.Must(orders.New(list, func(ctx context.Context, order string) error {
+			application, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create"),
+				lending.ApplicationRequest{CustomerID: customer, BusinessName: "Engines", BusinessZip: "94105"}, nil)
+			if err == nil {
+				_, err = client.Applications.Status(ctx, application)
+			}
+			if err == nil {
+				stop()
+			}
+			return err
+		}, &orders.Options{Report: func(r orders.Result) {
+			if r.Err != nil {
+				early++
+				assert.True(t, lending.IsNotFound(r.Err), r.Err)
+				assert.True(t, r.Next.Retry, r.Next)
+			}
+		}}))
+		require.ErrorIs(t, worker.Run(ctx), context.Canceled)
+		assert.Positive(t, early)
+	}, lendingtest.WithReadLag(5*time.Second))
 }
 
 // TestReviewIsLoggedOnce has each pass call the step of an order that needs a review.

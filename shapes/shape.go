@@ -181,7 +181,7 @@ func isData(name string) bool {
 		}
 	}
 	return strings.Index(name, "@") > 0 || digits > 5 || len(name) > 64 || !strings.ContainsFunc(name, unicode.IsLetter) ||
-		strings.ContainsAny(name, "\"\\`,<>\r\n\t") || strings.Contains(name, " ") && unicode.IsUpper([]rune(name)[0])
+		strings.ContainsAny(name, "\"\\`,<>\r\n\t") || strings.Contains(name, " ") && strings.IndexFunc(name, unicode.IsUpper) == 0
 }
 
 // namesAreData reports whether all names of an object are data: there are very many names, or all members are alike and

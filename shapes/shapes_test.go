@@ -231,8 +231,8 @@ func TestLearn(t *testing.T) {
 func TestOddNamesAreFields(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"@odata.type", "first name", "line-1", "address_line_12345", "a.b", "größe", "$ref", "x/y", "3dSecure", "a'b", "ada@example.com",
-		loanID, "2026-11-20",
+		"@odata.type", "first name", "line-1", "address_line_12345", "a.b", "größe", "$ref", "x/y", "3dSecure", "a'b",
+		"ada@example.com", loanID, "2026-11-20",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,13 +278,15 @@ func TestLongListsCostLittleMemory(t *testing.T) { // not parallel: it counts al
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20), "for 1 MiB")
 }
 
-// A value below the maximum depth is skipped, and the fields behind it are learnt. The JSON of every fuzz input can be learnt.
+// A value below the maximum depth is skipped, and the fields behind it are learnt. Any JSON can be learnt.
 func FuzzLearn(f *testing.F) {
 	deep := strings.Repeat(`{"a":[`, 9) + `1,{"b}":"]\\\""},2` + strings.Repeat(`]}`, 9)
 	seen := shapes.Seen{}
 	require.True(f, seen.Learn(loanRoute, []byte(`{"deep":`+deep+`,"behind":true}`)))
 	assert.Equal(f, "boolean", seen[loanRoute].Fields["behind"].Class())
-	for _, seed := range []string{deep, ` [ 1 , "x\u0022" , { } , [ ] ] `, `"x"`, `-1e9`, `{"a":1,"a":"x","":null}`, `{"\u0061":1,"a":2}`} {
+	for _, seed := range []string{
+		deep, ` [ 1 , "x\u0022" , { } , [ ] ] `, `"x"`, `-1e9`, `{"a":1,"a":"x","":null}`, `{"\u0061":1,"a":2}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

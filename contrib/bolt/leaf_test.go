@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIdempotencyStoreCompilesNoClient checks that the idempotency store depends only on the
-// contract, and compiles without the client.
+// The idempotency store depends only on the contract, and compiles without the client.
 func TestIdempotencyStoreCompilesNoClient(t *testing.T) {
 	const module = "github.com/lendingapi/lending-go"
 	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps",

@@ -432,7 +432,7 @@ type torn struct{}
 
 func (torn) Token(context.Context) (lending.Token, error) { panic("torn") }
 
-// TestSignInIsATraceOfItsOwn holds that the spans of a shared sign-in are not those of a caller.
+// The spans of a shared sign-in are not those of a caller.
 func TestSignInIsATraceOfItsOwn(t *testing.T) {
 	service, tel := newService(t), newTelemetry()
 	client, err := lending.New(service.URL, tel.observeCalls(), tel.observe(),

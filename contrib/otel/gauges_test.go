@@ -157,8 +157,8 @@ func TestGaugesOfABrokenStore(t *testing.T) {
 	})
 }
 
-// TestAlertsNameGauges holds that each alert of docs/operating.md names a gauge and a state as
-// Prometheus shows them. An alert of another name would never fire.
+// Each alert of docs/operating.md names a gauge and a state as Prometheus shows them. An alert of
+// another name would never fire.
 func TestAlertsNameGauges(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operating.md")
 	require.NoError(t, err)

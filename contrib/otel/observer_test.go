@@ -157,7 +157,7 @@ func TestGlobalProviders(t *testing.T) {
 	assert.NotEmpty(t, all.ScopeMetrics)
 }
 
-// TestSampler checks that a sampler sees all attributes.
+// A sampler sees all attributes.
 func TestSampler(t *testing.T) {
 	sampler := &dropReads{Sampler: sdktrace.AlwaysSample()}
 	tel := newTelemetry()

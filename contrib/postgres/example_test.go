@@ -84,7 +84,7 @@ func ExampleMigrate() {
 		fmt.Println(err)
 		return
 	}
-	log, err := idempotency.NewLog(entries, nil)
+	keys, err := idempotency.NewLog(entries, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -95,7 +95,7 @@ func ExampleMigrate() {
 		return
 	}
 	client, err := lending.New(address, lending.WithCredentials(credentials),
-		lending.WithTokenStore(tokens), lending.WithIdempotency(log))
+		lending.WithTokenStore(tokens), lending.WithIdempotency(keys))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -117,13 +117,13 @@ func ExampleNewIdempotencyStore() {
 		fmt.Println(err)
 		return
 	}
-	log, err := idempotency.NewLog(store, nil)
+	keys, err := idempotency.NewLog(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for range 3 { // replicas, at any time
-		client := newClient(service, lending.WithIdempotency(log))
+		client := newClient(service, lending.WithIdempotency(keys))
 		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, "order-42/create-customer"), lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",

@@ -119,12 +119,12 @@ func ExampleNewIdempotencyStore() {
 			fmt.Println(err)
 			return
 		}
-		log, err := idempotency.NewLog(store, nil)
+		keys, err := idempotency.NewLog(store, nil)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(keys))
 		if err != nil {
 			fmt.Println(err)
 			return

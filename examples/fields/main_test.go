@@ -91,7 +91,8 @@ func TestEveryReadIsCalled(t *testing.T) {
 }
 
 // scalar finds values, but no names of fields.
-var scalar = regexp.MustCompile(`(?:"[a-zA-Z]*(?:[sS]tatus|[tT]ype)": *"[^"]*"|("(?:[^"\\]|\\.)*"|[0-9][0-9.]+)\s*(?:[,}\]]|$))`)
+var scalar = regexp.MustCompile(`(?:"[a-zA-Z]*(?:[sS]tatus|[tT]ype)": *"[^"]*"|` +
+	`("(?:[^"\\]|\\.)*"|[0-9][0-9.]+)\s*(?:[,}\]]|$))`)
 
 // No value of a response is in the structs, in the messages or in the saved state, but the words of a status or a type.
 func TestNoValueIsShown(t *testing.T) {

@@ -91,11 +91,11 @@ func (j *journey) apply(ctx context.Context) error {
 		Amount json.Number // exact, not a float
 		Terms  int
 	}
-	if err := offer.Decode(&terms); err != nil || terms.Amount == "" {
-		say(j.out, "The offer as JSON: %s", offer.Raw()) // of a real service
-		return nil
+	if offer.Decode(&terms) == nil && terms.Amount != "" {
+		say(j.out, "Processed the application. The service offers %s, repaid over %d months.", terms.Amount, terms.Terms)
+	} else {
+		say(j.out, "Processed the application. The offer of this service as JSON: %s", offer.Raw())
 	}
-	say(j.out, "Processed the application. The service offers %s, repaid over %d months.", terms.Amount, terms.Terms)
 	return nil
 }
 

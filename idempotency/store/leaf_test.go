@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStoreCompilesNoClient holds that a store author compiles neither the client nor the
-// engine: package store imports nothing of this module but leaves below internal.
+// A store author compiles neither the client nor the engine: package store imports nothing of this
+// module but leaves below internal.
 func TestStoreCompilesNoClient(t *testing.T) {
 	const module = "github.com/lendingapi/lending-go"
 	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()

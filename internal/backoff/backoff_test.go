@@ -72,8 +72,7 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// FuzzRetryAfter holds that no header makes a caller wait for less than nothing or
-// more than a day.
+// No header makes a caller wait for less than nothing or more than a day.
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{
 		"", "0", "120", "-1", "9223372037", "18446744073709551616", "1.5", "+5", "Fri, 31 Dec 1999 23:59:59 GMT",

@@ -17,8 +17,7 @@ type sourceFunc func([]byte) (int, error)
 
 func (f sourceFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestAheadReadsTheNextPart holds that the source is read while nobody reads what comes of it,
-// that it is not read whole, and not before anybody wants it.
+// The source is read ahead of the reader, but not whole, and not before the first Read.
 func TestAheadReadsTheNextPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const whole = 1 << 20
@@ -46,8 +45,8 @@ func TestAheadReadsTheNextPart(t *testing.T) {
 	})
 }
 
-// TestAheadLeavesABlockedSource holds that a Read that blocks is left when done is closed,
-// that none begins after it, and that the goroutine ends when the source lets it.
+// When done is closed, a blocked Read is left, no Read begins, and the goroutine ends with the
+// source's Read.
 func TestAheadLeavesABlockedSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine waits for ever
 		done, open := make(chan struct{}), make(chan struct{})
@@ -72,7 +71,7 @@ func TestAheadLeavesABlockedSource(t *testing.T) {
 	})
 }
 
-// TestAheadEndsWithItsReader holds that the goroutine ends also where nobody reads on.
+// The goroutine ends even if nobody reads on.
 func TestAheadEndsWithItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})

@@ -303,8 +303,8 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// TestPlainRecordsAllocateOnce holds that a plain struct is left neither to encoding/json, which
-// takes an allocation for each string, nor to reflection.
+// A plain struct is left neither to encoding/json, which takes an allocation for each string, nor
+// to reflection.
 func TestPlainRecordsAllocateOnce(t *testing.T) {
 	type ordinary struct {
 		ID      string `json:"id"`

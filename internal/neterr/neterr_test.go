@@ -95,7 +95,7 @@ type ownError struct{}
 
 func (ownError) Error() string { return "own" }
 
-// TestAs holds that errors of net are made anew, and that those of others are found as they are.
+// Errors of net are made anew, and those of others are found as they are.
 func TestAs(t *testing.T) {
 	looked := &net.DNSError{Err: "SHHH", Name: "h", Server: "SHHH"}
 	err := errors.Join(&url.Error{URL: "SHHH", Err: refused}, looked, ownError{})

@@ -183,8 +183,8 @@ func TestNewsDuringARenderingIsShown(t *testing.T) {
 	})
 }
 
-// TestStreamIsQuietAndAsksAgain holds that an event is sent when something has changed and not each
-// second, and that the stream ends after a minute: a person without the right sees nothing more.
+// An event is sent when something has changed and not each second, and the stream ends after a
+// minute: a person without the right sees nothing more.
 func TestStreamIsQuietAndAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &Feed[string]{Render: func(string) (map[string]template.HTML, error) {

@@ -25,8 +25,7 @@ type marked struct {
 func (m *marked) Error() string { return m.text }
 func (m *marked) Unwrap() error { return m.cause }
 
-// TestDescribe holds that the outermost safe text is shown, and of an error of others its
-// kind or its type.
+// The outermost safe text is shown, and of an error of others its kind or its type.
 func TestDescribe(t *testing.T) {
 	inner := &marked{text: "lending: inner", cause: io.EOF}
 	for _, test := range []struct {
@@ -58,7 +57,7 @@ type ownError struct{ text string }
 
 func (e ownError) Error() string { return e.text }
 
-// TestHide holds what errors.Is and errors.As find in a hidden error, and that fmt finds nothing.
+// TestHide holds what errors.Is and errors.As find in a hidden error, and fmt finds nothing.
 func TestHide(t *testing.T) {
 	sentinel, barred := errors.New("sentinel"), errors.New("barred")
 	cause := fmt.Errorf("%w %w %w", ownError{"SHHH"}, sentinel, barred)

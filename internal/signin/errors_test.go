@@ -10,8 +10,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// TestErrorsLeadToTheirCause holds that the engine's errors lead to their cause and, but for a
-// failure, which is the step's own error, do not show it.
+// The engine's errors lead to their cause and, but for a failure, which is the step's own error, do
+// not show it.
 func TestErrorsLeadToTheirCause(t *testing.T) {
 	cause := errors.New("cause")
 	for _, test := range []struct {

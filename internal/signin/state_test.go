@@ -24,8 +24,8 @@ func stateOf(t *testing.T, client *lending.Client) lending.SessionState {
 	return state
 }
 
-// TestStateTellsWhyASessionIsNotSignedIn holds that each process that shares the store tells the
-// kind of a failed sign-in, and whether a person is needed: an outage of a second must page nobody.
+// Each process that shares the store tells the kind of a failed sign-in, and whether a person is
+// needed: an outage of a second must page nobody.
 func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 	status := func(code int) lendingtest.Fault { return lendingtest.Fault{Status: code, Body: []byte{}} }
 	credentials := func(ask func(context.Context, lending.Challenge) (string, error)) func(*lending.Credentials) {

@@ -23,8 +23,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// TestTransportIsBounded holds that no stage of a connection lasts for ever, in a bubble: the
-// service is the other end of a pipe.
+// No stage of a connection lasts for ever, in a bubble: the service is the other end of a pipe.
 func TestTransportIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -146,7 +145,7 @@ func TestRequestsShareOnlyHTTP2(t *testing.T) {
 	}
 }
 
-// TestMutationsResumeTLS holds that the second connection of a mutation needs no whole handshake.
+// The second connection of a mutation needs no whole handshake.
 func TestMutationsResumeTLS(t *testing.T) {
 	s := serve(t, false)
 	fresh := transport.NewFresh(s.like, true)
@@ -158,8 +157,7 @@ func TestMutationsResumeTLS(t *testing.T) {
 	}
 }
 
-// TestRequestsGoThroughAProxy holds that connections through a proxy share, and are watched, as all
-// others.
+// Connections through a proxy share, and are watched, as all others.
 func TestRequestsGoThroughAProxy(t *testing.T) {
 	s := serve(t, true)
 	tunnels := 0

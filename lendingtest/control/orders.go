@@ -68,8 +68,6 @@ func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
 }
 
 // orders has the orders by method and name. CONTROL.md lists all of them.
-//
-//nolint:funlen // a line for each
 func orders() map[string]order {
 	return map[string]order{
 		"GET arrived":         show(func(c *Control, q url.Values) any { return c.service.Arrived(q.Get("route")) }, "route"),

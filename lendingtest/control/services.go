@@ -48,7 +48,7 @@ func (s *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !inside {
-		http.Redirect(w, r, r.URL.Path+"/", http.StatusPermanentRedirect)
+		http.Redirect(w, r, "/services/"+id+"/", http.StatusPermanentRedirect) //nolint:gosec // id is an open service's
 		return
 	}
 	http.StripPrefix("/services/"+id, found.handler).ServeHTTP(w, r)

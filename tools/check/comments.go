@@ -91,11 +91,11 @@ func docComments(file *ast.File, visit func(node ast.Node, exported bool, docs .
 
 // exists reports whether the target of a link is declared, and is exported if the link is in the
 // comment of an exported name. Promoted fields and methods do not count: the embedded type
-// documents them. A single word in lower case is prose.
+// documents them, unless it is not exported. A single word in lower case is prose.
 func exists(pkg *types.Package, link string, exported bool) bool {
 	dir, base := path.Split(link)
 	names := strings.Split(base, ".")
-	if link == strings.ToLower(names[0]) {
+	if len(names) == 1 && dir == "" && !token.IsExported(link) {
 		return true
 	}
 	if dir != "" || pkg.Scope().Lookup(names[0]) == nil {
@@ -108,8 +108,23 @@ func exists(pkg *types.Package, link string, exported bool) bool {
 	if object == nil || exported && !object.Exported() {
 		return false
 	}
-	_, path, _ := types.LookupFieldOrMethod(object.Type(), true, pkg, names[len(names)-1])
-	return len(names) == 1 || len(path) == 1
+	_, index, _ := types.LookupFieldOrMethod(object.Type(), true, pkg, names[len(names)-1])
+	return len(names) == 1 || len(index) > 0 && hidden(object.Type(), index[:len(index)-1])
+}
+
+// hidden reports whether no embedded field on the way is exported, so that go doc shows its methods with the type.
+func hidden(t types.Type, index []int) bool {
+	for _, i := range index {
+		if pointer, ok := t.Underlying().(*types.Pointer); ok {
+			t = pointer.Elem()
+		}
+		field := t.Underlying().(*types.Struct).Field(i)
+		if field.Exported() {
+			return false
+		}
+		t = field.Type()
+	}
+	return true
 }
 
 // find returns the package with this name among the imports, or else with this path.

@@ -36,7 +36,7 @@ func callsOf(names map[string][]any) map[string]Call {
 				}
 			}
 			out := f.Call(in)
-			err, _ := out[len(out)-1].Interface().(error)
+			err, _ := reflect.TypeAssert[error](out[len(out)-1])
 			if len(out) == 1 {
 				return nil, err
 			}

@@ -123,21 +123,21 @@ func (s *State) Written(ids []string) {
 // The kinds of identifiers: the second group of an identifier, so that a reader of a log sees when
 // identifiers are mixed up.
 const (
-	Customer = iota + 1
-	Application
-	Offer
-	Loan
-	Applicant
-	Contract
-	Requirement
-	Document
-	Transaction
-	Withdrawal
-	Message
-	Subscription
-	Account
-	Sent
-	Correlation
+	Customer     = iota + 1 // of a customer
+	Application             // of an application
+	Offer                   // of an offer
+	Loan                    // of a loan
+	Applicant               // of an applicant
+	Contract                // of a contract
+	Requirement             // of a requirement
+	Document                // of a document
+	Transaction             // of a transaction
+	Withdrawal              // of a withdrawal
+	Message                 // of a message
+	Subscription            // of a subscription
+	Account                 // of an account
+	Sent                    // of a sent message
+	Correlation             // of a problem
 )
 
 // NewID returns the next identifier of a kind, a valid UUID. Runs with the same calls get the same
@@ -156,7 +156,7 @@ func FormatID(seed uint32, kind, n int) string {
 func (s *State) Trace() (correlation, trace string) {
 	correlation = s.NewID(Correlation)
 	n := s.sequences[Correlation]
-	return correlation, fmt.Sprintf("00-%032x-%016x-00", uint64(s.Seed)<<32+uint64(n), n)
+	return correlation, fmt.Sprintf("00-%032x-%016x-00", uint64(s.Seed)<<32+uint64(n), n) //nolint:gosec // n is positive
 }
 
 // digest derives values that look random but are repeatable: tokens, codes and secrets.

@@ -96,7 +96,7 @@ func of(v reflect.Value, wire bool) reflect.Value {
 		value, field := v.Field(from), to.Field(i)
 		switch {
 		case value.Type() == failures:
-			if err, ok := value.Interface().(error); ok {
+			if err, ok := reflect.TypeAssert[error](value); ok {
 				field.SetString(err.Error())
 			}
 		case field.Kind() == reflect.Pointer && value.Type() == byteTexts:
