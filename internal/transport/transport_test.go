@@ -168,12 +168,12 @@ func TestRequestsGoThroughAProxy(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		client, _, err := w.(http.Hijacker).Hijack()
+		client, sent, err := w.(http.Hijacker).Hijack()
 		if !assert.NoError(t, err) {
 			return
 		}
 		go func() {
-			_, _ = io.Copy(service, client)
+			_, _ = io.Copy(service, sent)
 			_ = service.Close()
 		}()
 		_, _ = io.Copy(client, service)
