@@ -52,7 +52,7 @@ func (x *exchange) perform(ctx context.Context, result reflect.Value) (err error
 	}
 	ctx = x.bound(ctx)
 	defer x.stop()
-	answered := true
+	var answered bool
 	if x.key == nil {
 		err = x.deliver(ctx)
 		answered = err == nil

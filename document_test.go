@@ -804,10 +804,7 @@ func TestUploadEndsItsReader(t *testing.T) {
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+5 }, time.Minute, 10*time.Millisecond)
 }
 
-var (
-	uploadTo    = lending.ApplicationID(uuid.MustParse("11111111-2222-3333-4444-555555555555"))
-	requirement = lending.RequirementID(uuid.MustParse("66666666-7777-8888-9999-000000000000"))
-)
+var uploadTo = lending.ApplicationID(uuid.MustParse("11111111-2222-3333-4444-555555555555"))
 
 // file returns the first n of shared bytes, of which no two neighbours are the same.
 func file(n int) []byte { return pattern()[:n:n] }

@@ -50,6 +50,9 @@
 //
 // # Testing your own code
 //
+// The service executes nothing late unless a [Fault] says so. A test with idempotency keys therefore ends in milliseconds
+// with idempotency.Options{MaxLateness: time.Millisecond}: see the example KeyedMutation.
+//
 // The examples of this package show common tests:
 //
 //   - Consumer runs code while the service loses responses, and counts how often the commands ran.

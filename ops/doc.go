@@ -2,7 +2,7 @@
 // mutations that need a person, the webhooks set aside, and the session.
 //
 //	http.Handle("/ops/", ops.Handler(ops.Options{
-//		Log:     log,
+//		Log:     keys,
 //		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
 //		Session: client.Session(),
 //		Who:     who,

@@ -11,8 +11,7 @@ import (
 //
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //
-// There are no lines for a route without later responses, and none for an optional field that is
-// missing.
+// There are no lines for a route without later responses, and none for a missing optional field.
 func Changes(earlier, later Seen) (lines []string) {
 	both := earlier.Merge(later)
 	for _, route := range slices.Sorted(maps.Keys(later)) {

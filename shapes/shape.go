@@ -57,7 +57,7 @@ func (s *Shape) add(name, raw []byte, depth int) (rest []byte) {
 		return raw[1:]
 	}
 	length := valueLength(raw)
-	if raw[0] == '"' && wordName.Match(name) {
+	if raw[0] == '"' && hasWords(name) {
 		s.addWord(raw[1 : length-1])
 	}
 	return raw[length:]
@@ -82,7 +82,7 @@ func (s *Shape) addMembers(raw []byte, depth int) (rest []byte) {
 	return raw[1:]
 }
 
-// member returns the shape of a member that is not known under its name as it stands in the response.
+// member returns the shape of a member whose quoted name is not the name of a known field.
 func (s *Shape) member(quoted []byte) *Shape {
 	var name string
 	_ = json.Unmarshal(quoted, &name)
@@ -98,12 +98,20 @@ func (s *Shape) member(quoted []byte) *Shape {
 	return s.Fields[name]
 }
 
-// wordName matches the names of fields whose values are words of the service and never of a person.
-var wordName = regexp.MustCompile(`(?i)(status|type|kind|stage|phase|frequency|category)"?$`)
+// hasWords reports whether the values of a field with this quoted name are words of the service and never of a person.
+func hasWords(quoted []byte) bool {
+	name := bytes.Trim(quoted, `"`)
+	for _, end := range []string{"status", "type", "kind", "stage", "phase", "frequency", "category"} {
+		if len(name) >= len(end) && strings.EqualFold(string(name[len(name)-len(end):]), end) {
+			return true
+		}
+	}
+	return false
+}
 
 var word = regexp.MustCompile(`^[A-Za-z]+([ _-][A-Za-z]+){0,4}$`)
 
-// addWord learns a word. After a text that is no word, and after too many words, nothing more is learned.
+// addWord learns a word. It learns nothing more after another text, or after too many words.
 func (s *Shape) addWord(text []byte) {
 	switch n, known := s.Words[string(text)]; {
 	case known && n > 0:
@@ -265,13 +273,18 @@ func kindOf(raw []byte) string {
 	return "integer"
 }
 
-var decimal = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
+// isDecimal reports whether a text is digits, a point and digits. A regular expression would cost more than all the rest.
+func isDecimal(text []byte) bool {
+	whole, part, point := bytes.Cut(bytes.TrimPrefix(text, []byte("-")), []byte("."))
+	const digits = "0123456789"
+	return point && len(whole) > 0 && len(part) > 0 && len(bytes.Trim(whole, digits)) == 0 && len(bytes.Trim(part, digits)) == 0
+}
 
 func stringKind(text []byte) string {
 	switch {
 	case len(text) == 36 && uuid.Validate(string(text)) == nil:
 		return "UUID"
-	case decimal.Match(text):
+	case isDecimal(text):
 		return "decimal string"
 	case len(text) < 10 || len(text) > 40 || text[4] != '-' || text[7] != '-':
 		return "string"

@@ -29,7 +29,8 @@ func TestOperations(t *testing.T) {
 	for _, test := range []struct{ path, order string }{
 		{"api/resolve", `{"key":"order-41/confirm","verdict":"happened","why":"Loans.Withdrawals shows both"}`},
 		{"api/resolve", `{"key":"order-42/document","verdict":"happened","why":"the service's support has the document"}`},
-		{"api/resolve", `{"key":"order-43/application","verdict":"happened","why":"Applications.ListByCustomer shows it"}`},
+		{"api/resolve", `{"key":"order-43/application","verdict":"happened","why":"Applications.ListByCustomer shows it",` +
+			`"answer":"00000001-0002-4000-8000-000000000003"}`},
 		{"api/inboxes/webhooks/redrive", `{"all":true,"event":"WB_Loan_Created"}`},
 		{"api/inboxes/webhooks/drop", `{"all":true,"why":"nobody waits for the event"}`},
 	} {

@@ -53,7 +53,7 @@ func signIn(t *testing.T, client *lending.Client) {
 func TestOperating(t *testing.T) {
 	ctx, service, inbox := t.Context(), lendingtest.NewServer(), webhook.NewMemoryInbox()
 	defer service.Close()
-	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	keys, err := idempotency.NewLog(store.NewMemory(), nil)
 	require.NoError(t, err)
 	client, err := lending.New(service.URL, lending.WithCredentials(credentials))
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestOperating(t *testing.T) {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
-		err := errors.Join(client.Session().Ready(r.Context()), log.Ready(r.Context()), inbox.Ready(r.Context()))
+		err := errors.Join(client.Session().Ready(r.Context()), keys.Ready(r.Context()), inbox.Ready(r.Context()))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -77,7 +77,7 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 503, answer.Code)
 
 	registration, err := lendingotel.Gauges(lendingotel.Sources{
-		Log:     log,
+		Log:     keys,
 		Inboxes: map[string]webhook.Inbox{"webhooks": inbox},
 		Session: client.Session(),
 	})

@@ -20,7 +20,7 @@ func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
 	into := reflect.ValueOf(v).Elem()
 	if p.kind > awkward && into.IsZero() { // encoding/json merges data with a value that is not zero
 		if _, ok := d.value(d.failed, p, into); ok {
-			p.size.Store(int32(min(d.used, chunk)))
+			p.size.Store(int64(min(d.used, chunk)))
 			return nil
 		}
 		into.SetZero()

@@ -180,10 +180,10 @@ func same(t *testing.T, into reflect.Type, text []byte) {
 // systems: empty, with spaces, dots and signs, very long, folding to a field.
 // LENDING_TEST_TEXTS=60000 makes so many for each type, LENDING_TEST_SEED=7 begins with that seed.
 func TestRandomTextsDecodeAsInEncodingJSON(t *testing.T) {
-	first := seeds.FromEnvironment(t, seeds.Variable, rand.IntN(1<<30)) //nolint:gosec // no secret
+	first := seeds.FromEnvironment(t, seeds.Variable, rand.IntN(1<<30))
 	t.Log("the first seed is", first)
 	for n := range seeds.FromEnvironment(t, "LENDING_TEST_TEXTS", 200) {
-		g := generator{rand.New(rand.NewPCG(uint64(first+n), 0))} //nolint:gosec // no secret
+		g := generator{rand.New(rand.NewPCG(uint64(first+n), 0))}
 		for _, into := range types {
 			text := []byte(g.text(into, 0))
 			require.True(t, json.Valid(text), "%.300q", text)

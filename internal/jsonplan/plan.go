@@ -22,7 +22,7 @@ type Plan struct {
 	kind   kind
 	elem   *Plan // of a pointer or a slice
 	fields []field
-	size   atomic.Int32 // of the strings in the last value: see keep
+	size   atomic.Int64 // of the strings in the last value: see keep
 }
 
 type kind uint8

@@ -20,7 +20,7 @@ const (
 	BooksPath = "/books/"
 )
 
-// books counts keys in doubt, and those that a person looks up.
+// books counts keys in doubt, and keys looked up by a person.
 type books struct {
 	mu               sync.Mutex
 	inDoubt, lookups map[string]bool

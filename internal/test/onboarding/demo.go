@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// MaxLateness is that of the logs in a demonstration. It can be short, because the embedded
+	// MaxLateness is for the logs of a demonstration. The value can be short, because the embedded
 	// service executes nothing later than held. The limit of the real service is not published.
 	MaxLateness = 500 * time.Millisecond
 	// StepTimeout is the deadline of a try of an order in a demonstration. After a worker was
@@ -34,7 +34,7 @@ func (t Trial) Demo(ctx context.Context, out io.Writer) error {
 	return result.Count(out, len(t.Customers))
 }
 
-// NothingInDoubt prints that no mutation is in doubt, or returns an error that names the first.
+// NothingInDoubt prints that no mutation is in doubt, or returns an error with the first.
 func NothingInDoubt(ctx context.Context, out io.Writer, keys *idempotency.Log) error {
 	inDoubt, err := keys.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	if err != nil {
@@ -47,7 +47,7 @@ func NothingInDoubt(ctx context.Context, out io.Writer, keys *idempotency.Log) e
 	return err
 }
 
-// EndWithParent ends this worker process when the process that started it ends.
+// EndWithParent ends this worker process when its parent process ends.
 func EndWithParent() {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

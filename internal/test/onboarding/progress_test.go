@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
-// A count that is not that of the customers is an error.
+// A wrong number of records is an error.
 func TestCountFails(t *testing.T) {
 	assert.Error(t, onboarding.Result{}.Count(&bytes.Buffer{}, 10))
 }
