@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is committed survives the end of the server, also at once.
+// Committed entries survive the end of the server, even an immediate end.
 func TestClusterRestarts(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
@@ -34,7 +34,7 @@ func TestClusterRestarts(t *testing.T) {
 	cluster.Close()
 }
 
-// A standby has what its primary has, and takes writes when that has gone.
+// A standby has the entries of its primary, and takes writes after the end of the primary.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Run(t)
