@@ -73,8 +73,8 @@ func bankStatement() *lending.BankingDataRequest {
 	}}}}
 }
 
-// Process is a GET that changes state. It is sent once, and when its answer is lost
-// the reads that the error names tell what happened.
+// Process is a GET that changes state, and is sent once. After a lost response, the reads in the text
+// of the error tell whether it happened.
 func ExampleApplicationsService_Process() {
 	service, client := demo()
 	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
@@ -216,7 +216,7 @@ func ExampleCalculationService_LineOfCredit() {
 	// Output: 300.01 2800.11
 }
 
-// Messages of an application, written and read.
+// Writes and reads the messages of an application.
 func ExampleCommunicationService() {
 	service, client := demo()
 	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
@@ -239,8 +239,8 @@ func ExampleCommunicationService() {
 	// <nil> When will the offer be ready?
 }
 
-// The way back to a customer whose creation was lost. The service may also say 204, 400
-// or 404 where there is none.
+// The read after a lost response to CreateCustomer. The service responds with 204, 400 or 404 if it has
+// no such customer.
 func ExampleCustomersService_GetByEmail() {
 	service, client := demo()
 	service.AddCustomer(lendingtest.Customer{FirstName: "Ada", Email: "ada@example.com"})
@@ -331,7 +331,7 @@ func ExampleDocument() {
 	// large.pdf not sent
 }
 
-// One page of a list that can be turned round, and how long the whole list is.
+// A page of a list in descending order, and the length of the list.
 func ExamplePage() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
@@ -377,7 +377,7 @@ func ExampleLoansService_AllWithdrawals() {
 	// calls: 1
 }
 
-// A list that breaks off says where to go on.
+// After a failed page, the next loop starts at the position in the error.
 func ExamplePageError() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
@@ -402,7 +402,7 @@ func ExamplePageError() {
 	// complete: 450
 }
 
-// On every deploy: it registers only what is missing or differs, and proves the save.
+// Call Ensure on every deploy. It registers a missing or different subscription, and reads it back.
 func ExampleWebhooksService_Ensure() {
 	service, client := demo()
 	target := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
@@ -495,7 +495,7 @@ func ExampleAllAs() {
 	// Output: 1000.00 10000 <nil>
 }
 
-// A mutation whose answer does not decode has happened. The record tells what came of it.
+// A mutation has happened although its response does not decode. The error has the response.
 func ExampleDecodeError() {
 	_, client := demo()
 	type Customer struct{ ID int } // which is a UUID
@@ -513,7 +513,7 @@ func ExampleDecodeError() {
 	// 00000001-0001-4000-8000-000000000001 <nil>
 }
 
-// A type that decodes times as the service writes them, and compares with ==.
+// Time decodes the service's times, and compares with ==.
 func ExampleTime() {
 	var t lending.Time
 	err := t.UnmarshalJSON([]byte(`"2026-03-04T05:06:07.1234567"`)) // as in any struct

@@ -75,8 +75,8 @@ func Example() {
 	// Output: created customer 00000001-0001-4000-8000-000000000001
 }
 
-// The connection breaks after the service has created the customer. A program that
-// simply called again would be refused, or create two.
+// The connection breaks after the service has created the customer. Calling again could create a
+// second customer: the program reads first.
 func ExampleOutcomeOf() {
 	service, client := demo()
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
@@ -87,9 +87,9 @@ func ExampleOutcomeOf() {
 	case lending.OutcomeNotSent:
 		fmt.Println("not sent: it is safe to call again")
 	case lending.OutcomeRejected:
-		fmt.Println("refused: correct it first")
+		fmt.Println("rejected: correct the request first")
 	case lending.OutcomeDone:
-		fmt.Println("created, whether or not the answer came")
+		fmt.Println("created, although the response was lost")
 	case lending.OutcomeUnknown:
 		fmt.Println(err)
 		_, err = client.Customers.GetByEmail(ctx, "ada@example.com")
@@ -100,7 +100,7 @@ func ExampleOutcomeOf() {
 	// it happened: true
 }
 
-// What the service refuses, it explains in a problem record.
+// A problem record explains why the service rejected a request.
 func ExampleError() {
 	_, client := demo()
 	customer := ada()
@@ -121,8 +121,8 @@ func ExampleError() {
 	// trace for the support: true
 }
 
-// What answers in front of the service, here a gateway with a page of its own, is not
-// quoted by the error. Response returns it.
+// A gateway in front of the service responds with a page of its own. The error does not quote the
+// page; Response returns it.
 func ExampleError_Response() {
 	service, client := demo()
 	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
@@ -140,8 +140,7 @@ func ExampleError_Response() {
 	// <h1>Back in a minute</h1>
 }
 
-// A test of your own code can make any error that a call can return. The zero Outcome
-// is the careful one: say [OutcomeRejected] for a refusal.
+// A test of your own code makes the error of a call. The zero Outcome is the careful one, unknown.
 func ExampleError_made() {
 	refused := &lending.Error{StatusCode: http.StatusTooManyRequests, Outcome: lending.OutcomeRejected}
 	lost := fmt.Errorf("create customer: %w", &lending.Error{Method: "POST", Route: "/api/Application/create-customer"})
@@ -155,7 +154,7 @@ func ExampleError_made() {
 	// true unknown
 }
 
-// What the interface forbids is refused before anything is sent, all of it at once.
+// An error lists all rules of the interface that a request breaks. Nothing is sent.
 func ExampleArgumentError() {
 	_, client := demo()
 	_, err := client.Applications.CreateCustomer(context.Background(), lending.UserRequest{
@@ -174,7 +173,7 @@ func ExampleArgumentError() {
 	// not sent
 }
 
-// Extra sends what the interface does not show. It cannot replace a typed field.
+// Extra sends unpublished fields. It cannot replace a typed field.
 func ExampleUserRequest_extra() {
 	service, client := demo()
 	customer := ada()
@@ -195,7 +194,7 @@ func ExampleUserRequest_extra() {
 	// lending: POST /api/Application/create-customer: not sent: Extra.firstName stands in a field of its own
 }
 
-// Status, header and body of the answer, for the one call that needs them.
+// The status, the header and the body of a response, for a call that needs them.
 func ExampleCaptureResponse() {
 	service, client := demo()
 	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
@@ -211,7 +210,7 @@ func ExampleCaptureResponse() {
 	// 200 OK, 21 bytes
 }
 
-// A route that this package has no method for gets the same treatment as the others.
+// Do calls a route without a method, with the same rules as the other routes.
 func ExampleClient_Do() {
 	service, client := demo()
 	loan := service.AddLoan(lendingtest.Loan{})
@@ -256,8 +255,8 @@ func ExampleWithObserver() {
 	// false <nil>
 }
 
-// An observer of calls sees the whole call, whatever it took: here a mutation whose
-// answer is lost, and one that is refused before it is sent.
+// An observer of calls sees the whole call: here a mutation whose response is lost, and a mutation
+// with a wrong argument, which is not sent.
 func ExampleWithCallObserver() {
 	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
 		func(lending.Call),
@@ -276,8 +275,8 @@ func ExampleWithCallObserver() {
 	// mutation /api/Application/process-application/{applicationId} attempts 0 outcome not sent
 }
 
-// A logger gets a record of every attempt, with the route and without a value. What the
-// service has not accepted is a warning.
+// A logger gets a record of every attempt, with the route and without a value. A rejected attempt is
+// a warning.
 func ExampleWithLogger() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
@@ -340,7 +339,7 @@ func ExampleSecret() {
 	// 19
 }
 
-// A customer, a loan and an offer that are not there: the service says it in three ways.
+// The service has three ways to say that it has no such customer, loan or offer.
 func ExampleIsNotFound() {
 	service, client := demo()
 	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
@@ -453,8 +452,8 @@ func ExampleSession_CompleteTwoFactor() {
 	// wrong code: false signed in: true
 }
 
-// An oauth2.TokenSource of golang.org/x/oauth2 becomes a [lending.TokenSource] in a few
-// lines; the types here have the shape of the ones there.
+// An adapter makes an oauth2.TokenSource of golang.org/x/oauth2 a [lending.TokenSource]. The types
+// here stand for those of oauth2.
 func ExampleTokenSource_oauth2() {
 	service := lendingtest.NewServer()
 	defer service.Close()

@@ -135,7 +135,7 @@ var lostAnswers = map[string]lostAnswer{
 	},
 }
 
-func TestALostAnswerIsFoundOut(t *testing.T) {
+func TestCheckFindsALostResponse(t *testing.T) {
 	for name, test := range lostAnswers {
 		t.Run(name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -181,8 +181,8 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 		lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
 }
 
-// TestSomebodyElseAtTheSameList leaves to a person what two can have done.
-func TestSomebodyElseAtTheSameList(t *testing.T) {
+// TestAnotherRecordInTheListNeedsReview leaves to a person what two can have done.
+func TestAnotherRecordInTheListNeedsReview(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log,
 	) {
@@ -206,8 +206,8 @@ func TestSomebodyElseAtTheSameList(t *testing.T) {
 	})
 }
 
-// TestWhatWasThereBeforeDecidesNothing is a customer who was there already.
-func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
+// TestEarlierRecordProvesNothing is a customer who was there already.
+func TestEarlierRecordProvesNothing(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Ada()
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
@@ -221,8 +221,8 @@ func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
 	})
 }
 
-// TestABatchForSeveralCustomersIsLeftToAPerson since no one lock holds it.
-func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
+// TestBatchForSeveralCustomersNeedsReview since no one lock holds it.
+func TestBatchForSeveralCustomersNeedsReview(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		other := o.request()
@@ -237,8 +237,8 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 	})
 }
 
-// TestMutationsThatHideEachOther are refused while one of them is inDoubt.
-func TestMutationsThatHideEachOther(t *testing.T) {
+// TestMutationsOfALockWaitForEachOther are refused while one of them is inDoubt.
+func TestMutationsOfALockWaitForEachOther(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
@@ -260,9 +260,9 @@ func TestMutationsThatHideEachOther(t *testing.T) {
 	})
 }
 
-// TestAnOldValueDoesNotComeBack is a value that was set, its answer lost, set again, and
+// TestResendOverwritesNoNewerValue is a value that was set, its answer lost, set again, and
 // could be set a third time when the first command is executed late: a newer one waits.
-func TestAnOldValueDoesNotComeBack(t *testing.T) {
+func TestResendOverwritesNoNewerValue(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("GET /api/Application/update-application-name/{applicationId}",
@@ -288,8 +288,8 @@ func TestAnOldValueDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestWithCheckKnowsMore is a caller who finds his order by a number that he sent along.
-func TestWithCheckKnowsMore(t *testing.T) {
+// TestWithCheckReplacesTheCheck is a caller who finds his order by a number that he sent along.
+func TestWithCheckReplacesTheCheck(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		request := o.request()
@@ -328,8 +328,8 @@ func TestWithCheckKnowsMore(t *testing.T) {
 	})
 }
 
-// TestUploadsAreToldApart by name, size and, where the content can be read twice, by it.
-func TestUploadsAreToldApart(t *testing.T) {
+// TestFingerprintCoversTheUpload by name, size and, where the content can be read twice, by it.
+func TestFingerprintCoversTheUpload(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
@@ -362,8 +362,8 @@ type stuck struct {
 
 func (s stuck) Read([]byte) (int, error) { s.read(); return 0, io.EOF }
 
-// TestADocumentThatCannotBeReadTwiceIsNotSent since it cannot be told from another.
-func TestADocumentThatCannotBeReadTwiceIsNotSent(t *testing.T) {
+// TestUnreadableDocumentIsNotSent since it cannot be told from another.
+func TestUnreadableDocumentIsNotSent(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		o := newOrder(service)
 		ctx, cancel := context.WithCancel(t.Context())

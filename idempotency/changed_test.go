@@ -15,8 +15,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestRecordedAnswerWillDo changes a request under way, as a release does that adds a field.
-func TestRecordedAnswerWillDo(t *testing.T) {
+// TestAcceptRecordedReturnsTheResponse changes a request under way, as a release does that adds a field.
+func TestAcceptRecordedReturnsTheResponse(t *testing.T) {
 	phone := func(u *lending.UserRequest) { u.MobileNumber = "4155550199" }
 	address := func(u *lending.UserRequest) { u.Email = "other@example.com" }
 	for _, test := range []struct {
@@ -62,9 +62,9 @@ func TestRecordedAnswerWillDo(t *testing.T) {
 	}
 }
 
-// TestChangedValueIsNoRepetition loses the answer of a value and then changes the value: the new one
+// TestChangedValueIsNotResentAtOnce loses the answer of a value and then changes the value: the new one
 // is not sent while the old one can come back, and never instead of one that has been set.
-func TestChangedValueIsNoRepetition(t *testing.T) {
+func TestChangedValueIsNotResentAtOnce(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		set := func(key, value string) error {

@@ -142,9 +142,9 @@ func lossy(t *testing.T, log *idempotency.Log) *lending.Client {
 		lending.WithIdempotency(log))
 }
 
-// TestEveryMutationHasItsRow loses the answer of each mutation and calls again, as another
+// TestEveryMutationHasACheckOrAReason loses the answer of each mutation and calls again, as another
 // process would.
-func TestEveryMutationHasItsRow(t *testing.T) {
+func TestEveryMutationHasACheckOrAReason(t *testing.T) {
 	routes := catalog.Routes(t)
 	for name, r := range routes {
 		if _, ok := checkRows[name]; ok == r.Reads {
@@ -211,8 +211,8 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 	}
 }
 
-// TestOfferWithForceIsLeftToAPerson is the row of the route that is a read without force.
-func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
+// TestOfferWithForceNeedsReview is the row of the route that is a read without force.
+func TestOfferWithForceNeedsReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &forgetful{routes: map[string]catalog.Route{}}
 		client := wire.NewClient(t, "https://lending.example",
@@ -229,7 +229,7 @@ func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 }
 
 // The reads of a row include the reads that the error names.
-func TestTheErrorNamesTheRowsReads(t *testing.T) {
+func TestCheckWithNamesTheReadsOfTheCheck(t *testing.T) {
 	for name, row := range checkRows {
 		for _, read := range row.reads {
 			if read == "Loans.TransactionsPaged" {

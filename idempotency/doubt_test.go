@@ -22,7 +22,8 @@ func TestActionOnDoubt(t *testing.T) {
 				"a doubt ends when MaxLateness is over: %d, %d", s, e)
 			assert.Equal(t, got == thenLose, got != thenWait && got != thenRecord && (s == confirmed || s == unshown),
 				"nobody is asked whether a confirmed mutation happened: %d, %d", s, e)
-			assert.False(t, s == open && got == thenReview && e != silent, "a person is asked when no read can show more: %d, %d", s, e)
+			assert.False(t, s == open && got == thenReview && e != silent,
+				"a person is asked when no read can show more: %d, %d", s, e)
 		}
 	}
 }

@@ -28,9 +28,9 @@ import (
 
 const updateName = "GET /api/Application/update-application-name/{applicationId}"
 
-// TestARejectionOfTheSecondSendTellsNothing: what was sent, lost its answer and is sent
+// TestRejectedResendEndsNoDoubt: what was sent, lost its answer and is sent
 // again may have happened the first time, or happen yet, whatever becomes of the second.
-func TestARejectionOfTheSecondSendTellsNothing(t *testing.T) {
+func TestRejectedResendEndsNoDoubt(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		second func(*lendingtest.Service) lending.Option
@@ -77,8 +77,8 @@ func refusesName(status int) func(*lendingtest.Service) lending.Option {
 	}
 }
 
-// TestAStoreThatFailsTheSecondTimeTellsNothing either.
-func TestAStoreThatFailsTheSecondTimeTellsNothing(t *testing.T) {
+// TestStoreFailureBeforeAResendEndsNoDoubt either.
+func TestStoreFailureBeforeAResendEndsNoDoubt(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		after bool
@@ -110,9 +110,9 @@ func TestAStoreThatFailsTheSecondTimeTellsNothing(t *testing.T) {
 	}
 }
 
-// TestAStoreThatContradictsItselfTellsNothing has the store save the second send and report a
+// TestFalseConflictEndsNoDoubt has the store save the second send and report a
 // conflict, as a driver does that repeats a save whose answer was lost.
-func TestAStoreThatContradictsItselfTellsNothing(t *testing.T) {
+func TestFalseConflictEndsNoDoubt(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
 		service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
@@ -131,8 +131,8 @@ func TestAStoreThatContradictsItselfTellsNothing(t *testing.T) {
 	})
 }
 
-// TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack where it was sent twice.
-func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
+// TestVerdictKeepsTheLockOfTwoSends where it was sent twice.
+func TestVerdictKeepsTheLockOfTwoSends(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		says func(*testing.T, *idempotency.Log, func(...keyOption) error)
@@ -181,8 +181,8 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 	}
 }
 
-// TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
-func TestAnUploadHasNoAnswerToLose(t *testing.T) {
+// TestUploadNeedsNoResponse: who knows that it happened has nothing to hand over.
+func TestUploadNeedsNoResponse(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log,
 	) {
@@ -209,8 +209,8 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 	})
 }
 
-// TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
-func TestWhyIsThatOfNow(t *testing.T) {
+// TestReviewShowsTheReasonOfTheLastSend and not what was said of an earlier time that it was sent.
+func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log,
 	) {
@@ -238,9 +238,9 @@ func TestWhyIsThatOfNow(t *testing.T) {
 	})
 }
 
-// TestAStoreThatSavesTwice is one whose driver tries again after it was heard: this call has
+// TestRepeatedSaveIsNoConflict is one whose driver tries again after it was heard: this call has
 // the entry then, and nobody else.
-func TestAStoreThatSavesTwice(t *testing.T) {
+func TestRepeatedSaveIsNoConflict(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.saved = func(entry store.Entry) error { return entries.Store.Save(t.Context(), entry) }
 		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
@@ -255,7 +255,7 @@ type loudError string
 
 func (e loudError) Error() string { return string(e) }
 
-func TestAKeyErrorQuotesNoCause(t *testing.T) {
+func TestErrorOfAKeyQuotesNoCause(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
 		const canary = "C4n4ry-5ecret!"
 		entries.load = func() error { return loudError(canary) }
@@ -270,8 +270,8 @@ func TestAKeyErrorQuotesNoCause(t *testing.T) {
 	})
 }
 
-// TestACorruptEntryKeepsNoOthers from being forgotten, plain or encrypted.
-func TestACorruptEntryKeepsNoOthers(t *testing.T) {
+// TestSweepSkipsACorruptEntry from being forgotten, plain or encrypted.
+func TestSweepSkipsACorruptEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plain := store.NewMemory()
 		encrypted, err := store.NewEncrypted(plain, []byte(strings.Repeat("k", 32)))
@@ -304,9 +304,9 @@ const (
 	listApplications  = "GET /api/Application/get-customer-applications/{customerId}"
 )
 
-// TestAFailedListIsNoEmptyOne: the only application of the customer would be taken for the
+// TestFailedListIsNotEmpty: the only application of the customer would be taken for the
 // one that never came.
-func TestAFailedListIsNoEmptyOne(t *testing.T) {
+func TestFailedListIsNotEmpty(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client := process()
 		customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID
@@ -324,9 +324,9 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 	})
 }
 
-// TestOtherIDsAreNotAllAbsent: a record holds UUIDs of other kinds, of which a read that is
+// TestFailedReadOfAnIDIsNoAbsence: a record holds UUIDs of other kinds, of which a read that is
 // not for them may say anything.
-func TestOtherIDsAreNotAllAbsent(t *testing.T) {
+func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -357,9 +357,9 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 	}
 }
 
-// TestStoredEntryIsRead has an entry as it is stored: after a change of its form or of the
+// TestStoredFormatIsRead has an entry as it is stored: after a change of its form or of the
 // fingerprint, every key of a program that updates would be refused.
-func TestStoredEntryIsRead(t *testing.T) {
+func TestStoredFormatIsRead(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		user := lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",

@@ -65,13 +65,14 @@ func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
 	})
 }
 
-// TestSweepLeavesWhatIsNotItsOwn has answers of another namespace, and answers that are younger
+// TestSweepSkipsOtherNamespacesAndYoungEntries has answers of another namespace, and answers that are younger
 // than MaxLateness: a late owner may still compare itself with them.
-func TestSweepLeavesWhatIsNotItsOwn(t *testing.T) {
+func TestSweepSkipsOtherNamespacesAndYoungEntries(t *testing.T) {
 	opts := &idempotency.Options{KeepAnswers: time.Second, Namespace: "a"}
 	withStore(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 		for _, key := range []string{"a:1", "b:1"} {
-			entry := store.Entry{Key: key, State: store.Done, Data: []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`)}
+			data := []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`)
+			entry := store.Entry{Key: key, State: store.Done, Data: data}
 			require.NoError(t, entries.Save(t.Context(), entry))
 		}
 		log := fake.Must(idempotency.NewLog(entries, opts))
@@ -119,9 +120,9 @@ func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 	})
 }
 
-// TestValueSetLongAgoHoldsNobodyUp repeats a mutation when the first can no longer be executed:
+// TestSweptValueHoldsNoLock repeats a mutation when the first can no longer be executed:
 // a newer value need not wait.
-func TestValueSetLongAgoHoldsNobodyUp(t *testing.T) {
+func TestSweptValueHoldsNoLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		rename := func(key string) error {

@@ -41,8 +41,8 @@ var personsAnswers = func() []any {
 }()
 
 // TestEveryMutationComesToAnEnd takes every mutation with every fault through the loop of AGENTS.md:
-// it succeeds, or needs a person, and again after a sweep. A key that needs a person, and no other, is in the list and in the
-// counts of a review, and the verdict of the person ends it.
+// it succeeds, or needs a person, and again after a sweep. A key that needs a person, and no other,
+// is in the list and in the counts of a review, and the verdict of the person ends it.
 func TestEveryMutationComesToAnEnd(t *testing.T) {
 	routes := catalog.Routes(t)
 	for name, row := range checkRows {
@@ -52,7 +52,8 @@ func TestEveryMutationComesToAnEnd(t *testing.T) {
 		for _, ending := range endings {
 			t.Run(name+"/"+ending.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")}))
+					nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
+					service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
 					defer service.Close()
 					log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 					client := processWith(t, service, log)
@@ -116,7 +117,9 @@ func decide(t *testing.T, log *idempotency.Log, key idempotency.KeyStatus) {
 	t.Helper()
 	var err error
 	for _, answer := range personsAnswers {
-		said := idempotency.Resolution{By: "ada", Why: "the support has it", Verdict: idempotency.Happened(answer), Sends: key.Sends}
+		said := idempotency.Resolution{
+			By: "ada", Why: "the support has it", Verdict: idempotency.Happened(answer), Sends: key.Sends,
+		}
 		if err = log.Resolve(t.Context(), key.Key, said); err == nil {
 			return
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -75,29 +74,6 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 	})
 }
 
-func TestKeyFindsALostAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Newcomer()
-		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
-		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		customer, err := process().Applications.CreateCustomer(ctx, user)
-		require.NoError(t, err)
-		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
-		application := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		ctx = lending.WithIdempotencyKey(t.Context(), "order-42/application")
-		_, err = client.Applications.Create(ctx, application, nil)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		id, err := client.Applications.Create(ctx, application, nil)
-		require.NoError(t, err)
-		assert.Equal(t, service.Snapshot().Applications[0].ID, id.String())
-		assert.Equal(t, 1, service.Executed(createApplicationRoute))
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
 // A call checks again after growing pauses, and finds a mutation that the service executes just
 // within MaxLateness.
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
@@ -121,40 +97,6 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 			want = append(want, time.Duration(seconds)*time.Second)
 		}
 		assert.Equal(t, want, waits)
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
-func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Newcomer()
-		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.NoError(t, err)
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
-func TestKeyIsForOneRequest(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Newcomer()
-		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.NoError(t, err)
-		other := user
-		other.LastName = "Byron"
-		_, err = client.Applications.CreateCustomer(ctx, other)
-		require.ErrorIs(t, err, idempotency.ErrKeyReused)
-		_, err = client.Applications.Status(ctx, catalog.Application)
-		require.ErrorAs(t, err, new(*lending.ArgumentError))
-		other = user
-		other.Password = lending.NewSecret("another")
-		_, err = client.Applications.CreateCustomer(ctx, other)
-		require.NoError(t, err, "a secret is no part of what tells requests apart")
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestKeyAsksNobodyTooEarly has the answer to a processing lost before that has begun. What
+// TestReviewWaitsForMaxLateness has the answer to a processing lost before that has begun. What
 // a look does not show then comes a moment later: a person is asked only when it had time
 // to come.
-func TestKeyAsksNobodyTooEarly(t *testing.T) {
+func TestReviewWaitsForMaxLateness(t *testing.T) {
 	const processRoute = "GET /api/Application/process-application/{applicationId}"
 	for _, test := range []struct {
 		name string
@@ -129,9 +129,9 @@ func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 	}
 }
 
-// TestWhatIsSafeToRepeatKeepsItsLock sends a creation twice, the first of which is executed late:
+// TestSafeToRepeatKeepsTheLock sends a creation twice, the first of which is executed late:
 // the next creation for the customer would take that application for its own.
-func TestWhatIsSafeToRepeatKeepsItsLock(t *testing.T) {
+func TestSafeToRepeatKeepsTheLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		create := func(key string, opts ...keyOption) error {

@@ -35,10 +35,10 @@ func patiently(t *testing.T, call func() error) {
 	}
 }
 
-// TestALockIsFreeAlthoughItsOwnerIsGone loses the answer of a mutation whose owner never calls
+// TestLockOfADeadProcessIsReleased loses the answer of a mutation whose owner never calls
 // again: the next mutation of the lock ends what a read can end, and waits no longer than the first
 // can be executed.
-func TestALockIsFreeAlthoughItsOwnerIsGone(t *testing.T) {
+func TestLockOfADeadProcessIsReleased(t *testing.T) {
 	const withdrawRoute = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
 	type call = func(ctx context.Context, client *lending.Client, o order, key string) error
 	create := func(ctx context.Context, client *lending.Client, o order, key string) error {
@@ -90,9 +90,9 @@ func TestALockIsFreeAlthoughItsOwnerIsGone(t *testing.T) {
 	}
 }
 
-// TestAValueThatIsRefusedAfterALossEnds: the first send may have succeeded, and the service refuses
+// TestRejectedResendsEndInReview: the first send may have succeeded, and the service refuses
 // every further one.
-func TestAValueThatIsRefusedAfterALossEnds(t *testing.T) {
+func TestRejectedResendsEndInReview(t *testing.T) {
 	const cancelRoute = "POST /api/Application/cancel-application/{applicationId}"
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log,
@@ -132,9 +132,9 @@ func TestAValueThatIsRefusedAfterALossEnds(t *testing.T) {
 	})
 }
 
-// TestCheckEndsWhatItsOwnersHaveLeft calls Check as a worker does, with a client of its own: what a
+// TestCheckEndsAbandonedDoubts calls Check as a worker does, with a client of its own: what a
 // read tells is done or free, what none tells waits for a person, and no lock is held.
-func TestCheckEndsWhatItsOwnersHaveLeft(t *testing.T) {
+func TestCheckEndsAbandonedDoubts(t *testing.T) {
 	const withdrawRoute = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))

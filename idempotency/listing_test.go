@@ -19,8 +19,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestEntriesSayWhatAPersonNeeds has mutations in every state, and looks at what their entries say.
-func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
+// TestKeysShowWhatAPersonNeeds has mutations in every state, and looks at what their entries say.
+func TestKeysShowWhatAPersonNeeds(t *testing.T) {
 	type mutation struct {
 		name, route string
 		call        func(context.Context, *lending.Client, order) error

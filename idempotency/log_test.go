@@ -72,7 +72,7 @@ func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lend
 	})
 }
 
-func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
+func TestMutationIsRecordedBeforeTheSend(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		after bool
@@ -104,7 +104,7 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentThatTheLogCannotRead(t *testing.T) {
+func TestUnreadableEntryStopsTheSend(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.load = func() error { return errStore }
 		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
@@ -122,7 +122,7 @@ func TestNothingIsSentThatTheLogCannotRead(t *testing.T) {
 	})
 }
 
-func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
+func TestStoreFailureAfterASuccess(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		done := func(entry store.Entry) error {
 			if entry.State == store.Done {
@@ -155,7 +155,7 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
+func TestFailedCheckStopsTheSend(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{
 			Status:     http.StatusTooManyRequests,
@@ -176,7 +176,7 @@ func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 
 // A mutation which waits for a sign-in, or for a person who is asked for a code, is not written
 // down as sent.
-func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
+func TestFailedSignInLeavesTheKeyFree(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 		entries.save = func(entry store.Entry) error {
@@ -190,8 +190,8 @@ func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
 	})
 }
 
-// TestNobodyOnTheWayHasTheKey has a call observer read with the context of the call.
-func TestNobodyOnTheWayHasTheKey(t *testing.T) {
+// TestObserverContextHasNoKey has a call observer read with the context of the call.
+func TestObserverContextHasNoKey(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, reader := newOrder(service), process()
 		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
@@ -206,19 +206,7 @@ func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 	})
 }
 
-func TestRefusedMutationsMayBeCorrected(t *testing.T) {
-	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
-		user, taken := fake.Newcomer(), fake.Newcomer()
-		fake.Must(client.Applications.CreateCustomer(t.Context(), taken))
-		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-		_, err := client.Applications.CreateCustomer(ctx, taken)
-		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-		fake.Must(client.Applications.CreateCustomer(ctx, user))
-		assert.Equal(t, 2, service.Executed(fake.CreateRoute))
-	})
-}
-
-func TestWhatAKeyMustNotBe(t *testing.T) {
+func TestInvalidKeysAreRefused(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		for _, key := range []string{"", "a\nb", "\xff", strings.Repeat("k", 257)} {
 			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), fake.Newcomer())
@@ -267,7 +255,7 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 	}
 }
 
-func TestAPersonDecides(t *testing.T) {
+func TestResolveEndsAReview(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log,
 	) {
@@ -314,7 +302,7 @@ func TestAPersonDecides(t *testing.T) {
 	})
 }
 
-func TestAnswersAreForgotten(t *testing.T) {
+func TestSweepRemovesResponses(t *testing.T) {
 	opts := &idempotency.Options{KeepAnswers: time.Hour, MaxAnswer: 200}
 	withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		log := fake.Must(idempotency.NewLog(entries, opts))
@@ -345,7 +333,7 @@ func TestAnswersAreForgotten(t *testing.T) {
 	})
 }
 
-func TestTheLogHoldsNoSecret(t *testing.T) {
+func TestEntriesHoldNoSecret(t *testing.T) {
 	const canary = "C4n4ry-5ecret!"
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		var kept []store.Entry
@@ -405,22 +393,4 @@ func TestEncryptedStore(t *testing.T) {
 	})
 	_, err := store.NewEncrypted(store.NewMemory(), []byte("short"))
 	require.EqualError(t, err, "lending/idempotency: NewEncrypted: the key must be 32 random bytes")
-}
-
-func TestNamespacesAreApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New()
-		defer service.Close()
-		entries := store.NewMemory()
-		for _, namespace := range []string{"", "sandbox-1", "sandbox-2"} {
-			client := wire.NewClient(t, "https://lending.example",
-				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries,
-					&idempotency.Options{Namespace: namespace}))))
-			fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
-				fake.Newcomer()))
-		}
-		assert.Equal(t, 3, service.Executed(fake.CreateRoute))
-	})
 }

@@ -44,10 +44,10 @@ func (s *stalled) serve(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// TestACutAnswerEndsNoWorseThanALostOne loses the answer of a mutation in every way that shows
+// TestCutResponseEndsLikeALostOne loses the answer of a mutation in every way that shows
 // that it happened, over real connections: the next call returns what it returns after an answer
 // that is lost as a whole, and nothing is executed twice.
-func TestACutAnswerEndsNoWorseThanALostOne(t *testing.T) {
+func TestCutResponseEndsLikeALostOne(t *testing.T) {
 	cut := func(bytes int) func(context.Context, *stalled, string) context.Context {
 		return func(ctx context.Context, s *stalled, route string) context.Context {
 			s.service.Fail(route, lendingtest.Fault{CutBody: bytes})
@@ -173,8 +173,8 @@ func TestAnswerThatNoReadRebuilds(t *testing.T) {
 	}
 }
 
-// TestCutValueIsSetAgain unless another mutation has set a newer one.
-func TestCutValueIsSetAgain(t *testing.T) {
+// TestCutValueIsResent unless another mutation has set a newer one.
+func TestCutValueIsResent(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		newer bool
@@ -206,8 +206,8 @@ func TestCutValueIsSetAgain(t *testing.T) {
 	}
 }
 
-// TestWhatHappenedIsNotSentAgain although no read shows it: reads lag behind, or never show it.
-func TestWhatHappenedIsNotSentAgain(t *testing.T) {
+// TestConfirmedMutationIsNotResent although no read shows it: reads lag behind, or never show it.
+func TestConfirmedMutationIsNotResent(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		lag  time.Duration
@@ -253,9 +253,9 @@ func TestWhatHappenedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestForgottenAnswersComeBack sweeps the answers of a whole order, which then begins at the top
+// TestSweptResponsesAreRebuilt sweeps the answers of a whole order, which then begins at the top
 // again: each step is done, with its answer, and nothing is executed twice.
-func TestForgottenAnswersComeBack(t *testing.T) {
+func TestSweptResponsesAreRebuilt(t *testing.T) {
 	for name, test := range lostAnswers {
 		t.Run(name, func(t *testing.T) {
 			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
@@ -279,8 +279,8 @@ func TestForgottenAnswersComeBack(t *testing.T) {
 	}
 }
 
-// TestForgottenCalculationIsMadeAgain unless a newer one has been made since.
-func TestForgottenCalculationIsMadeAgain(t *testing.T) {
+// TestSweptCalculationIsResent unless a newer one has been made since.
+func TestSweptCalculationIsResent(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		newer    bool

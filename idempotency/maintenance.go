@@ -77,7 +77,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
 	d, err := readData(entry.Data)
 	if err != nil || d.Request.Account != client.Account() { // Keys lists an unreadable entry as in doubt
-		return 0, nil //nolint:nilerr // see above
+		return 0, nil
 	}
 	idle := d.idle(entry)
 	if idle < 0 {

@@ -138,7 +138,8 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 		entries.save = func(store.Entry) error { return errStore }
 		require.ErrorIs(t, resolve(), idempotency.ErrStore)
 		entries.save = nil
-		require.NoError(t, entries.Store.Save(t.Context(), store.Entry{Key: ":corrupt", State: store.Done, Data: []byte("?")}))
+		corrupt := store.Entry{Key: ":corrupt", State: store.Done, Data: []byte("?")}
+		require.NoError(t, entries.Store.Save(t.Context(), corrupt))
 		_, err := log.Forget(t.Context(), "corrupt")
 		require.ErrorIs(t, err, store.ErrCorrupt)
 		require.NoError(t, resolve())
@@ -153,7 +154,8 @@ func TestRejectedResendOfADoneMutationIsDone(t *testing.T) {
 		client := process()
 		o := newOrder(service)
 		calculate := func() error {
-			_, err := client.Calculation.Invoice(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application, fake.Invoice())
+			ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+			_, err := client.Calculation.Invoice(ctx, o.application, fake.Invoice())
 			return err
 		}
 		service.Fail(route, lendingtest.Fault{CutBody: 3})

@@ -53,9 +53,9 @@ func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 
 const createApplicationRoute = "POST /api/Application/create-application"
 
-// TestWhatWasSeenBeforeIsOfNow has another application made for the customer between the look
+// TestCheckBeforeIsMadeUnderTheLock has another application made for the customer between the look
 // of the second mutation and its sending.
-func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
+func TestCheckBeforeIsMadeUnderTheLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
 		request := lending.ApplicationRequest{
@@ -317,8 +317,8 @@ func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	})
 }
 
-// TestTwoOfALockComeToAnEnd has two mutations of a lock look at once, which takes its time.
-func TestTwoOfALockComeToAnEnd(t *testing.T) {
+// TestTwoMutationsOfALockEnd has two mutations of a lock look at once, which takes its time.
+func TestTwoMutationsOfALockEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
 		request := lending.ApplicationRequest{
@@ -443,9 +443,9 @@ func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	})
 }
 
-// TestNeedsReviewStays has what no read told be told by a later one: of whom that is, nobody
+// TestLaterReadEndsNoReview has what no read told be told by a later one: of whom that is, nobody
 // knows.
-func TestNeedsReviewStays(t *testing.T) {
+func TestLaterReadEndsNoReview(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
 			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
@@ -464,9 +464,9 @@ func TestNeedsReviewStays(t *testing.T) {
 	})
 }
 
-// TestLookOfTheCallerHasItsOwnBefore has a mutation sent again by what its caller has found out:
+// TestResendAfterWithCheckMakesANewCheck has a mutation sent again by what its caller has found out:
 // what a read had shown before the first time is not of the second.
-func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
+func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, create := process(), creating(t, service)
 		lost := lendingtest.Fault{ResetBefore: true}
@@ -549,9 +549,9 @@ func (f flaky) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// TestWhatBecameOfItIsWrittenDown has a call end with its context: that its answer is lost is
+// TestOutcomeIsRecorded has a call end with its context: that its answer is lost is
 // written down all the same, and that a mutation has not left, too.
-func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
+func TestOutcomeIsRecorded(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		loses := true
 		log := fake.Must(idempotency.NewLog(flaky{store.NewMemory(), &loses}, nil))
@@ -580,8 +580,8 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 	})
 }
 
-// TestSomebodyElseWasThere has others do what cannot be told from the mutation.
-func TestSomebodyElseWasThere(t *testing.T) {
+// TestRecordOfAnotherProgramIsTaken has others do what cannot be told from the mutation.
+func TestRecordOfAnotherProgramIsTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		create := func() error {

@@ -85,9 +85,9 @@ func TestSaltOfLocksNeedsTheStore(t *testing.T) {
 	}
 }
 
-// TestWhatABusyLockRemembersExpires creates applications for a customer more often than once in
+// TestEffectsOfALockExpire creates applications for a customer more often than once in
 // MaxLateness: the lock remembers those that reads may not show yet, and no others.
-func TestWhatABusyLockRemembersExpires(t *testing.T) {
+func TestEffectsOfALockExpire(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
 		var ids []string

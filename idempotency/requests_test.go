@@ -212,10 +212,10 @@ func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
 	})
 }
 
-// TestAReplayNeedsNoSecret calls again without the one-time password, which the customer would be
+// TestReplayNeedsNoSecret calls again without the one-time password, which the customer would be
 // asked for after he has been paid: the recorded answer comes. Where there is none the password is
 // missing, and nothing is written down or sent.
-func TestAReplayNeedsNoSecret(t *testing.T) {
+func TestReplayNeedsNoSecret(t *testing.T) {
 	const confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	for _, test := range []struct {
 		name  string

@@ -47,7 +47,10 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 		{"Bulk.CreateCustomers", []any{[]any{object, object}}, []any{object, []any{}, []any{id}}},
 		{"Bulk.CreateApplications", []any{[]any{object, object}}, []any{nil, object, []any{id}}},
 		{"Calculation.Invoice", []any{object}, []any{id}},
-		{"Loans.ConfirmInvoiceWithdrawal", []any{nil, id, map[string]any{"data": id}}, []any{true, map[string]any{"data": 1}}},
+		{
+			"Loans.ConfirmInvoiceWithdrawal", []any{nil, id, map[string]any{"data": id}},
+			[]any{true, map[string]any{"data": 1}},
+		},
 		{"Loans.ResendWithdrawalOTP", []any{nil, id}, []any{object}},
 	} {
 		t.Run(test.method, func(t *testing.T) {

@@ -94,9 +94,9 @@ func TestSweepHoldsAPage(t *testing.T) {
 	assert.Less(t, largest, before+3*store.PageBytes, "the store itself holds %d bytes", before)
 }
 
-// TestSweepDeletesWhatItRemembersOfLocks creates an application, whose lock remembers it for
+// TestSweepDeletesEffectsOfLocks creates an application, whose lock remembers it for
 // MaxLateness.
-func TestSweepDeletesWhatItRemembersOfLocks(t *testing.T) {
+func TestSweepDeletesEffectsOfLocks(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		fake.Must(client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "a/create"),
 			newOrder(service).request(), nil))
@@ -150,9 +150,9 @@ func TestForgetEndsAnOrder(t *testing.T) {
 	})
 }
 
-// TestForgetLeavesWhatIsNotFinished has a mutation of the order that is not done: nothing is
+// TestForgetRefusesAnUnfinishedOrder has a mutation of the order that is not done: nothing is
 // deleted, and the error says when to call again.
-func TestForgetLeavesWhatIsNotFinished(t *testing.T) {
+func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		state store.State

@@ -41,9 +41,9 @@ know a field that shows the mutation, use WithCheck.
 |---|---|---|---|---|
 `
 
-// TestTheTableInTheDocumentationIsThatOfTheCode compares docs/checks.md with the table of checks. The
+// TestTableOfChecksIsDocumented compares docs/checks.md with the table of checks. The
 // second column has the reads that each check makes.
-func TestTheTableInTheDocumentationIsThatOfTheCode(t *testing.T) {
+func TestTableOfChecksIsDocumented(t *testing.T) {
 	const path = "../docs/checks.md"
 	routes := catalog.Routes(t)
 	text := bytes.NewBufferString(tableHead)
@@ -71,7 +71,7 @@ func TestTheTableInTheDocumentationIsThatOfTheCode(t *testing.T) {
 	}
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, text.String(), string(written), "to write it anew: go test ./idempotency -run TheTable -update")
+	assert.Equal(t, text.String(), string(written), "to write it anew: go test ./idempotency -run TableOfChecks -update")
 }
 
 // readsOf runs the check of a row, and returns the methods of its reads.

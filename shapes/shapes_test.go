@@ -21,7 +21,7 @@ import (
 
 const loanRoute = "GET /api/Loan/get-loan/{loanId}"
 
-// watched is a client whose service answers get-loan with what the test says.
+// watched is a client whose service answers get-loan with the test's response.
 type watched struct {
 	*shapes.Watcher
 	t       *testing.T
@@ -164,7 +164,7 @@ func answer(ctx context.Context, t *testing.T, w *watched) {
 	require.NoError(t, err)
 }
 
-// Goroutines of a client share a watcher, while another one saves what it has learnt.
+// Goroutines of a client share a watcher, while another goroutine saves the learnt shapes.
 func TestWatchTogether(t *testing.T) {
 	t.Parallel()
 	w := watch(t, nil)

@@ -24,7 +24,7 @@ type Watcher struct {
 	seen Seen
 }
 
-// Watch returns a watcher that starts with known, which may be nil. Pass its Observe to
+// Watch returns a watcher with the shapes in known, which may be nil. Pass its Observe to
 // lending.WithCallObserver. The watcher calls report once for each change, in the goroutine of
 // the call:
 //

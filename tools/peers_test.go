@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -103,5 +104,28 @@ func pinned(t *testing.T, name string, least int) {
 		if p.Resolved != "" && !strings.HasPrefix(p.Resolved, "https://registry.npmjs.org/") {
 			t.Errorf("%s comes from %s", name, p.Resolved)
 		}
+	}
+}
+
+// A gate that chooses no test would pass.
+func TestPeersChooseTests(t *testing.T) {
+	for script, folder := range map[string]string{"axe.sh": "browser", "prism.sh": "openapi", "restate.sh": "restate"} {
+		t.Run(script, func(t *testing.T) {
+			text, err := os.ReadFile(script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pattern := "Test"
+			if _, after, ok := strings.Cut(string(text), "-run '"); ok {
+				pattern, _, _ = strings.Cut(after, "'")
+			}
+			alternatives := regexp.MustCompile(`^\^Test\((.*)\)\$?$`).ReplaceAllString(pattern, "$1")
+			for name := range strings.SplitSeq(alternatives, "|") {
+				command := exec.Command("grep", "-qE", "^func (Test)?"+name, "-r", "--include=*_test.go", "../tests/"+folder)
+				if out, err := command.CombinedOutput(); err != nil {
+					t.Errorf("no test of %s matches %s: %v %s", folder, name, err, out)
+				}
+			}
+		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 var docLink = regexp.MustCompile(`(?m)(?:^|[\s(])\[\*?([\w./]+)\]`)
 
-// comments reports the bracketed names in doc comments, which go doc turns into links, that do not
-// exist, and the exported names in groups of constants or variables without a comment of their
+// comments reports the bracketed names in doc comments, which go doc turns into links, without a
+// target, and the exported names in groups of constants or variables without a comment of their
 // own. The linters revive and godoclint hold the other rules for comments.
 func comments(patterns []string) (problems []string, err error) {
 	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports |

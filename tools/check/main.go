@@ -1,4 +1,4 @@
-// Check holds the rules for comments, documents and tests that no linter knows:
+// Check holds the rules for comments, documents and tests beyond those of the linters:
 //
 //	check comments packages...  doc comments name existing declarations
 //	check links files...        links in Markdown files lead somewhere in the repository

@@ -34,7 +34,7 @@ func (t Trial) Demo(ctx context.Context, out io.Writer) error {
 	return result.Count(out, len(t.Customers))
 }
 
-// NothingInDoubt prints that no mutation is in doubt, or returns an error that names the first.
+// NothingInDoubt prints that no mutation is in doubt, or returns an error with the first.
 func NothingInDoubt(ctx context.Context, out io.Writer, keys *idempotency.Log) error {
 	inDoubt, err := keys.Keys(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	if err != nil {
