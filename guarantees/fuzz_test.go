@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// An error with any body fits in one line of a log, without title, detail or message.
+// An error with any body fits in a line of a log, without title, detail or message.
 func FuzzProblem(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `{"status":"400","title":1,"errors":{"":["hush"],"$.x":"hush"}}`,

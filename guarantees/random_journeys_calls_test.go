@@ -218,7 +218,7 @@ func (a *actor) newApplication(ctx context.Context, customer lendingtest.Custome
 	}
 }
 
-// webhook subscribes the customer, who has one receiver at most.
+// webhook subscribes the customer, who has at most a single receiver.
 func (a *actor) webhook(ctx context.Context, customer lendingtest.Customer) []command {
 	c, target := a.client, lending.ForCustomer(lending.CustomerID(uuid.MustParse(customer.ID)))
 	subscription := lending.WebhookSubscription{WebhookURI: "https://" + a.name("receiver") + ".example"}

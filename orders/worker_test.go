@@ -385,7 +385,7 @@ func TestCorrectedOrderEnds(t *testing.T) {
 	}
 }
 
-// TestClosedOrderIsForgotten closes an order that waits.
+// TestClosedOrderIsForgotten closes a waiting order.
 func TestClosedOrderIsForgotten(t *testing.T) {
 	fails := func(context.Context, *shop, string) error { return later(150 * time.Second) }
 	inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {

@@ -23,7 +23,7 @@ import (
 
 const subscriptionRoute = "GET /api/Webhook/get-subscription"
 
-// consumed is a consumer that runs at a service in a bubble.
+// consumed is a consumer at a service in a bubble.
 type consumed struct {
 	*webhook.Consumer
 	service *lendingtest.Service
@@ -178,7 +178,7 @@ func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 	})
 }
 
-// unready is an inbox that cannot work.
+// unready is an inbox without a store.
 type unready struct{ *webhook.MemoryInbox }
 
 func (unready) Ready(context.Context) error { return errors.New("the disk is gone") }
@@ -187,16 +187,18 @@ func (unready) Ready(context.Context) error { return errors.New("the disk is gon
 func TestConsumerIsNotReadyWithoutItsInbox(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		panics := true
-		client := fake.SignIn(t, service, nil, lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		observe := func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			if panics {
 				panics = false
 				panic("observer")
 			}
 			return ctx, func(lending.Call) {}
-		}))
+		}
+		client := fake.SignIn(t, service, nil, lending.WithCallObserver(observe))
 		target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 		consumer := fake.Must(webhook.NewConsumer(client, target,
-			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, unready{webhook.NewMemoryInbox()}, acceptAll, nil))
+			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"},
+			unready{webhook.NewMemoryInbox()}, acceptAll, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- consumer.Run(ctx, nil) }()
@@ -237,7 +239,7 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 		}, nil)
 	require.NoError(t, err)
 	address := make(chan string, 1)
-	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer} //nolint:gosec // Run sets ReadHeaderTimeout
+	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer}
 	server.BaseContext = func(l net.Listener) context.Context {
 		address <- l.Addr().String()
 		return t.Context()

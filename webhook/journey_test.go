@@ -79,7 +79,7 @@ func take(t *testing.T, inbox webhook.Inbox) lending.EventName {
 	return entry.Event.Name
 }
 
-// inProcess is a transport that calls a handler.
+// inProcess is a transport to a handler.
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {

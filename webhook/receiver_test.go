@@ -186,7 +186,7 @@ func TestReceiverTakesPOSTOnly(t *testing.T) {
 	}
 }
 
-// A delivery with two signatures may be forged: a proxy may have verified only one of them.
+// A delivery with two signatures may be forged: a proxy may have verified only the first.
 func TestReceiverRefusesTwoSignatures(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(delivery.Body))
 	r.Header.Set("Content-Type", "application/json")

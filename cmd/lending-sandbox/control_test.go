@@ -20,7 +20,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
-// Another program plans a fault and counts what was executed, on this machine.
+// Another program on this machine plans a fault and counts the executed requests.
 func TestControl(t *testing.T) {
 	s := start(t, "-log=false", "-control", "-read-lag", "1h")
 	s.signIn(device)
@@ -71,7 +71,7 @@ func TestControlOfAPublicSandbox(t *testing.T) {
 	assert.Equal(t, steer.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
 }
 
-// On all addresses of a machine it tells one that works: the certificate is for it.
+// A sandbox on all addresses prints an address of its certificate.
 func TestAddressThatWorks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sandbox.pem")
 	s := start(t, "-log=false", "-public", "-addr", ":0", "-tls", file)
@@ -84,7 +84,7 @@ func TestAddressThatWorks(t *testing.T) {
 	assert.Contains(t, s.out.String(), "https://localhost:")
 }
 
-// printed stops the sandbox and returns what stands in its greeting.
+// printed stops the sandbox and returns the text of its greeting.
 func (s *sandbox) printed(t *testing.T, form string) string {
 	t.Helper()
 	require.NoError(t, s.stop())
@@ -152,8 +152,8 @@ func TestTLS(t *testing.T) {
 		io.Discard))
 }
 
-// A mutation that is executed after its caller has gone has a line in the log, and those who
-// follow the page see it, and what was steered.
+// A mutation that runs after its caller has gone has a line in the log and on the page, and so has
+// an order of the control.
 func TestLateMutation(t *testing.T) {
 	t.Parallel()
 	s := start(t, "-control")

@@ -36,7 +36,7 @@ func TestJourneyInPython(t *testing.T) {
 			golden.Check(t, "../../examples/python/testdata/output.golden", string(out))
 		})
 	}
-	// It does not report a lost response where there is no sandbox.
+	// The program reports no lost response without a sandbox.
 	journeyCannotBegin(t, "http://127.0.0.1:1/_control; is", "Traceback", python, "-I", "../../examples/python/journey.py")
 }
 

@@ -125,7 +125,7 @@ func (s *sandbox) post(path, body string, result any) {
 	}
 }
 
-// events opens the stream and returns a function that waits for what is wanted in a section.
+// events opens the stream and returns a function to wait for a text in a section.
 func (s *sandbox) events() (wait func(section, want string) string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
@@ -224,7 +224,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// A loan appears when the contract is signed, and what is drawn on it is seen.
+// A loan appears after the signature of the contract, and shows its withdrawals.
 func TestLoan(t *testing.T) {
 	t.Parallel()
 	s := start(t, "-log=false")
@@ -332,7 +332,7 @@ func TestOtherOrigins(t *testing.T) {
 
 func TestRefusesToBeReached(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
-	cancel() // what is not refused does not run for long
+	cancel() // an accepted command line ends soon
 	for _, test := range []struct {
 		args []string
 		want string
@@ -493,13 +493,13 @@ func TestState(t *testing.T) {
 	other.post("Application/create-customer", newCustomer, &created)
 	assert.NotContains(t, customer, created.ID)
 
-	killed, err := os.ReadFile(file) // as a kill leaves it, with a record that was not saved any more
+	killed, err := os.ReadFile(file) // as after a kill, without the last record
 	require.NoError(t, err)
 	var lost, next struct{ ID string }
 	second.post("Application/create-customer", strings.Replace(newCustomer, "ada@", "lost@", 1), &lost)
 	require.NoError(t, second.stop(), "it saves its state once more")
 	require.NoError(t, os.WriteFile(file, killed, 0o600))
-	require.NoError(t, os.WriteFile(file+".new", killed, 0o644)) // a save that a kill has cut off
+	require.NoError(t, os.WriteFile(file+".new", killed, 0o644)) // a save cut by a kill
 	third := start(t, "-log=false", "-state", file)
 	third.token = first.token
 	third.post("Application/create-customer", strings.Replace(newCustomer, "ada@", "next@", 1), &next)

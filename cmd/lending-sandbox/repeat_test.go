@@ -16,10 +16,10 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// hostile is what a reader must not run by copying a line.
+// hostile is a command that a reader must not run by copying a line.
 const hostile = "'; touch pwned; $(touch pwned) `touch pwned` \" \\ !! $TOKEN"
 
-// The shell sees in a curl line what was sent, with its own variables for what is secret.
+// The shell reads from a curl line the sent request, with variables for secrets.
 func TestCurl(t *testing.T) {
 	request := func(method, target, body string, more ...func(*lendingtest.Request)) lendingtest.Request {
 		path, query, _ := strings.Cut(target, "?")

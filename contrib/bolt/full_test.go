@@ -59,7 +59,7 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	accepted := 1
 	for refused := 0; refused < 4 && accepted < 5000; {
 		err := inbox.Put(t.Context(), numbered(accepted))
-		if err == nil { // also after a refusal: the free pages that bbolt needs vary
+		if err == nil { // also after a refusal: the number of free pages of bbolt varies
 			accepted++
 			continue
 		}

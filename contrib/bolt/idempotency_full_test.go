@@ -39,7 +39,7 @@ func idempotencyWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	}
 	for refused := 0; refused < 4 && saved < 5000; {
 		err := entries.Save(t.Context(), numbered(saved))
-		if err == nil { // also after a refusal: the free pages that bbolt needs vary
+		if err == nil { // also after a refusal: the number of free pages of bbolt varies
 			saved++
 			continue
 		}

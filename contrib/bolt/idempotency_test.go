@@ -130,7 +130,7 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	require.LessOrEqual(t, age(), time.Since(start))
 
 	require.NoError(t, entries.Close())
-	edit(t, path, func(tx *bbolt.Tx) error { // what no process has done
+	edit(t, path, func(tx *bbolt.Tx) error { // the work of no process
 		b := tx.Bucket([]byte("idempotency entries"))
 		return b.SetSequence(b.Sequence() - uint64(2*time.Hour))
 	})
@@ -206,7 +206,7 @@ func TestIdempotencyReturnsWhileTheDiskIsBusy(t *testing.T) {
 		defer ended.Store(true)
 		assert.NoError(t, entries.Save(t.Context(), entry))
 	})
-	var left []string // keys of Saves that nobody waited for
+	var left []string // keys of Saves without a waiting caller
 	for i := 0; !ended.Load(); i++ {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		key := fmt.Sprint("key ", i)

@@ -177,12 +177,12 @@ func TestOpenRefusesATruncatedFile(t *testing.T) {
 		require.ErrorContains(t, err, "lendingbolt: open: ", "%d of %d bytes", size, len(whole))
 		require.NotContains(t, err.Error(), "another process")
 	}
-	for at := 2 * page; at < len(whole); at += 3 * page { // pages that say that they are others, or nothing
+	for at := 2 * page; at < len(whole); at += 3 * page { // pages with another type, or none
 		spoilt := bytes.Clone(whole)
 		clear(spoilt[at:min(at+page, len(whole))])
 		require.NoError(t, os.WriteFile(path, spoilt, 0o600))
 		if inbox, err := lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second}); err == nil {
-			require.NoError(t, inbox.Close()) // that page was free
+			require.NoError(t, inbox.Close()) // a free page
 		} else {
 			require.NotContains(t, err.Error(), "another process")
 		}

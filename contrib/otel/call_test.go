@@ -409,7 +409,7 @@ func TestIdempotency(t *testing.T) {
 	assert.NotContains(t, values(tel.span(t).Attributes), "lending.idempotency", "without a key")
 }
 
-// tornStore is a store that fails.
+// tornStore is a failing store.
 type tornStore struct{ store.Store }
 
 func (tornStore) Load(context.Context, string) (*store.Entry, error) {
@@ -455,7 +455,7 @@ func TestSignInIsATraceOfItsOwn(t *testing.T) {
 	assert.NotEqual(t, traces[login], traces[list])
 }
 
-// BenchmarkCallObserver is what a call costs with an SDK that keeps everything.
+// BenchmarkCallObserver measures a call with an SDK that keeps everything.
 func BenchmarkCallObserver(b *testing.B) {
 	begin := lendingotel.CallObserver(lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()))
 	c := lending.Call{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Start: time.Now()}

@@ -19,14 +19,14 @@ import (
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
 
-// The routes that the tests call.
+// The routes of the tests.
 const (
 	getLoan   = "/api/Loan/get-loan/{loanId}"
 	process   = "/api/Application/process-application/{applicationId}"
 	cancelApp = "/api/Application/cancel-application/{applicationId}"
 )
 
-// telemetry collects what an observer makes.
+// telemetry collects the spans and metrics of an observer.
 type telemetry struct {
 	tracers *trace.TracerProvider
 	meters  *metric.MeterProvider
@@ -43,13 +43,13 @@ func newTelemetry() *telemetry {
 	}
 }
 
-// observe is the option of a client that reports to tel.
+// observe is the option to report to tel.
 func (tel *telemetry) observe(opts ...lendingotel.Option) lending.Option {
 	return lending.WithObserver(lendingotel.Observer(append(opts,
 		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...))
 }
 
-// observeCalls is the option of a client that reports its calls to tel.
+// observeCalls is the option to report calls to tel.
 func (tel *telemetry) observeCalls(opts ...lendingotel.Option) lending.Option {
 	return lending.WithCallObserver(lendingotel.CallObserver(append(opts,
 		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...))

@@ -124,7 +124,8 @@ func ExampleNewIdempotencyStore() {
 	}
 	for range 3 { // replicas, at any time
 		client := newClient(service, lending.WithIdempotency(keys))
-		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, "order-42/create-customer"), lending.UserRequest{
+		keyed := lending.WithIdempotencyKey(ctx, "order-42/create-customer")
+		_, err := client.Applications.CreateCustomer(keyed, lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
 		})

@@ -46,6 +46,7 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 			pool := connect(t, url, func(c *pgxpool.Config) {
 				c.MaxConns = 1
 				c.ConnConfig.RuntimeParams["TimeZone"] = "Europe/Zurich"
+				c.ConnConfig.RuntimeParams["search_path"] = `public, "Another schema"`
 				c.ConnConfig.RuntimeParams["application_name"] = `it's \ quoted`
 				c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 					_, err := conn.Exec(ctx, "SET statement_timeout = '17s'")

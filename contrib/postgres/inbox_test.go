@@ -85,24 +85,6 @@ func TestPutTx(t *testing.T) {
 	require.ErrorIs(t, inbox.Put(t.Context(), event("b")), webhook.ErrDuplicate)
 }
 
-func TestInboxTakesOverFromTheDead(t *testing.T) {
-	pool := migrated(t)
-	const lease = 300 * time.Millisecond
-	one := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: lease})
-	other := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: lease})
-	require.NoError(t, one.Put(t.Context(), event("a")))
-	var ends, last time.Time // of the claim, by the clock of the server
-	for try := 1; try <= 5; try++ {
-		entry := takeEvent(t, other, "a")
-		require.Equal(t, try, entry.Tries)
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT until FROM lending_inbox").Scan(&ends))
-		require.GreaterOrEqual(t, ends.Sub(last), lease, "it was taken when the claim before had ended")
-		require.LessOrEqual(t, entry.Until, ends.Add(-lease/20))
-		one, other, last = other, one, ends
-	}
-	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, one))
-}
-
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	pool := migrated(t)
 	inbox := inboxOf(pool, nil)
@@ -321,49 +303,6 @@ func TestInboxListensAgain(t *testing.T) {
 	}
 }
 
-// panics is a caller's tracer that panics a few times.
-type panics struct {
-	counted
-	times atomic.Int32
-}
-
-func (p *panics) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if p.times.Add(-1) >= 0 {
-		panic("tracer")
-	}
-	return p.counted.TraceQueryStart(ctx, conn, data)
-}
-
-// A panic during Take ends neither the process nor a worker.
-func TestInboxOutlivesATracerThatPanics(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	tracer := new(panics)
-	inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), nil)
-	tracer.times.Store(3)
-	var failed atomic.Int32
-	acted := make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	working := make(chan struct{})
-	go func() {
-		defer close(working)
-		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
-			acted <- struct{}{}
-			return nil
-		}, &webhook.WorkOptions{Observe: func(h webhook.Result) {
-			if _, ok := errors.AsType[*lending.PanicError](h.Err); ok {
-				failed.Add(1)
-			}
-		}})
-	}()
-	require.Eventually(t, func() bool { return tracer.times.Load() <= 0 && failed.Load() >= 3 }, time.Minute,
-		10*time.Millisecond)
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	<-acted
-	cancel()
-	<-working
-}
-
 // After a broken connection, no event waits for the end of a claim without an owner.
 func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	url := database(t)
@@ -500,35 +439,6 @@ func TestTakeClaimsWhatWorkersCanHandle(t *testing.T) {
 	}
 	takeEvent(t, inbox, "a")
 	assert.Equal(t, 1, counts(t, inbox).Running)
-}
-
-// A process that ends in order and closes its pool leaves no claims. Others would wait for them
-// as for those of a killed process.
-func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
-	url := database(t)
-	admin := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), admin, nil))
-	_, err := admin.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
-		SELECT 'test', now(), convert_to('{"webhookEvent":"e' || n || '"}', 'UTF8') FROM generate_series(1, 5000) n`)
-	require.NoError(t, err)
-	for n := range 20 {
-		pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 20 })
-		inbox := inboxOf(pool, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var acted atomic.Int32
-		opts := &webhook.WorkOptions{Concurrency: 8, Observe: func(webhook.Result) {
-			if acted.Add(1) == 50 {
-				cancel()
-			}
-		}}
-		if n%2 == 0 {
-			webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil }, opts)
-		} else {
-			inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }, opts)
-		}
-		pool.Close()
-		require.Zero(t, counts(t, inboxOf(admin, nil)).Running)
-	}
 }
 
 // If LISTEN does not work, for example through a pooler, the inbox asks as often as without

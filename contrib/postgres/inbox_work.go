@@ -221,13 +221,14 @@ func (w *txWork) clean(ctx context.Context, conn *pgx.Conn, reset bool) {
 }
 
 // resetOf returns the statements that restore the settings of a new session. PgBouncer applies
-// the settings of the connection string with SET, and RESET would undo them.
+// the settings of the connection string with SET, and RESET would undo them. SET would take a list
+// such as that of search_path for a single name.
 func resetOf(config *pgx.ConnConfig) string {
 	statements := []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
+	quoted := func(text string) string { return "E'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'" }
 	for name, value := range config.RuntimeParams {
 		if name != "options" {
-			quoted := strings.NewReplacer("'", "''", `\`, `\\`).Replace(value)
-			statements = append(statements, "SET "+pgx.Identifier{name}.Sanitize()+" = E'"+quoted+"'")
+			statements = append(statements, "SELECT pg_catalog.set_config("+quoted(name)+", "+quoted(value)+", false)")
 		}
 	}
 	return strings.Join(statements, "; ")

@@ -35,7 +35,8 @@ CREATE FUNCTION evil.date_trunc(text, timestamptz) RETURNS timestamptz LANGUAGE 
 CREATE FUNCTION evil.to_regclass(text) RETURNS regclass LANGUAGE sql AS 'SELECT NULL::regclass';
 DO $$
 DECLARE l regtype; r regtype; op text;
-	types CONSTANT regtype[] := '{bigint,integer,smallint,numeric,float8,text,varchar,bytea,timestamptz,timestamp,date,interval,boolean}';
+	types CONSTANT regtype[] := '{bigint,integer,smallint,numeric,float8,text,varchar,bytea,
+		timestamptz,timestamp,date,interval,boolean}';
 BEGIN
 	FOREACH l IN ARRAY types LOOP FOREACH r IN ARRAY types LOOP
 		EXECUTE format('CREATE FUNCTION public.stolen(%s, %s) RETURNS boolean LANGUAGE plpgsql AS

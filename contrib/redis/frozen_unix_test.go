@@ -54,8 +54,8 @@ func (f freezing) Save(ctx context.Context, entry store.Entry) error {
 }
 
 // TestFrozenProcesses stops processes with SIGSTOP right after "sent" is durable, until their
-// deadline and MaxLateness are over. Another process finds out what happened and sends the mutation
-// if it has to, and the first one goes on: it sends nothing any more. What is left is a stop between
+// deadline and MaxLateness are over. Another process checks the mutation and sends it if
+// necessary. The first process goes on, and sends nothing. The remaining risk is a stop between
 // the last look at the clock and the system call that writes.
 func TestFrozenProcesses(t *testing.T) {
 	if where := os.Getenv(frozenVariable); where != "" {

@@ -47,28 +47,6 @@ func TestInboxKeepsItsContract(t *testing.T) {
 
 func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
-func TestInboxTakesOverFromTheDead(t *testing.T) {
-	const lease = 300 * time.Millisecond
-	server := startRedis(t)
-	one := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
-	other := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
-	require.NoError(t, one.Put(t.Context(), event("a")))
-	var before time.Time // the Take before
-	for try := 1; try <= 5; try++ {
-		start := time.Now()
-		entry, err := other.Take(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, try, entry.Tries)
-		require.True(t, entry.Until.After(start) && entry.Until.Before(time.Now().Add(lease)))
-		require.Greater(t, time.Since(before), lease)
-		before = start
-		one, other = other, one
-	}
-	counts, err := one.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Running: 1}, counts)
-}
-
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	client := startRedis(t).client()
 	inbox := inbox(t, client, nil)
@@ -104,7 +82,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
 		stuck(t, client, take(t, inbox, lending.EventName(rune('a'+i))))
 	}
-	<-time.After(time.Second) // it looks for what is stuck once a second
+	<-time.After(time.Second) // the inbox looks for stuck events once a second
 	before := calls(t, client, "xreadgroup")
 	for range 20 {
 		entry, err := inbox.Take(t.Context())

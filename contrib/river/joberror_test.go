@@ -3,13 +3,14 @@ package lendingriver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -61,41 +62,54 @@ func (j *jobs) insert() *rivertype.JobRow {
 	return inserted.Job
 }
 
-func TestJobErrorOfEveryKind(t *testing.T) {
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			var failed error
-			synctest.Test(t, func(t *testing.T) { failed = kind.fails(newOffice(t)) })
-			require.Error(t, failed)
-			if kind.is != nil {
-				require.ErrorIs(t, failed, kind.is)
-			}
-			told := lendingriver.JobError(failed)
-			require.ErrorIs(t, told, failed)
-			if errors.As(failed, new(*river.JobSnoozeError)) || errors.As(failed, new(*river.JobCancelError)) {
-				assert.Equal(t, failed, told, "the job has said itself how to go on")
-			}
-			if call, ok := errors.AsType[*lending.Error](failed); ok {
-				var found *lending.Error
-				require.ErrorAs(t, told, &found)
-				assert.Same(t, call, found)
-			}
+// decided is an error with a decision. TestNextOfEveryError of package guarantees holds the decision
+// about each error of the library.
+type decided struct{ next lending.Next }
 
+func (decided) Error() string        { return "a failure" }
+func (d decided) Next() lending.Next { return d.next }
+
+func TestJobErrorFollowsNextOf(t *testing.T) {
+	failed := func(next lending.Next) error { return fmt.Errorf("step: %w", decided{next}) }
+	for _, test := range []struct {
+		name  string
+		err   error
+		event river.EventKind
+		wait  time.Duration // until the next try of a snoozed job
+	}{
+		{"stop", failed(lending.Next{}), river.EventKindJobCancelled, 0},
+		{"retry", failed(lending.Next{Retry: true}), river.EventKindJobFailed, 0},
+		{"retry later", failed(lending.Next{Retry: true, After: time.Minute}), river.EventKindJobSnoozed, time.Minute},
+		{"a person", failed(lending.Next{Retry: true, Person: true}), river.EventKindJobSnoozed, 15 * time.Minute},
+		{"in progress", fmt.Errorf("step: %w", idempotency.ErrInProgress), river.EventKindJobSnoozed, time.Minute},
+		{"an error of another package", errors.New("the disk is full"), river.EventKindJobFailed, 0},
+		{
+			"snoozed by the job", errors.Join(failed(lending.Next{}), river.JobSnooze(time.Hour)),
+			river.EventKindJobSnoozed, time.Hour,
+		},
+		{"cancelled by the job", river.JobCancel(failed(lending.Next{Retry: true})), river.EventKindJobCancelled, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			told := lendingriver.JobError(test.err)
+			require.ErrorIs(t, told, test.err)
+			if errors.As(test.err, new(*river.JobSnoozeError)) || errors.As(test.err, new(*river.JobCancelError)) {
+				assert.Equal(t, test.err, told)
+			}
 			j := newJobs(t, func(context.Context) error { return told })
 			start := time.Now()
 			worked := j.work(j.insert())
-			require.Equal(t, kind.event, worked.EventKind)
-			switch kind.event {
+			require.Equal(t, test.event, worked.EventKind)
+			switch test.event {
 			case river.EventKindJobSnoozed:
 				assert.Zero(t, worked.Job.Attempt, "an attempt is used up")
-				assert.WithinRange(t, worked.Job.ScheduledAt, start.Add(kind.wait), time.Now().Add(kind.wait))
+				assert.WithinRange(t, worked.Job.ScheduledAt, start.Add(test.wait), time.Now().Add(test.wait))
 			case river.EventKindJobCancelled:
 				assert.Equal(t, rivertype.JobStateCancelled, worked.Job.State)
 				fallthrough
 			default:
 				assert.Equal(t, 1, worked.Job.Attempt)
 				require.Len(t, worked.Job.Errors, 1)
-				assert.Contains(t, worked.Job.Errors[0].Error, failed.Error(), "what an operator reads")
+				assert.Contains(t, worked.Job.Errors[0].Error, test.err.Error(), "what an operator reads")
 			}
 		})
 	}
@@ -106,25 +120,35 @@ func TestJobErrorOfNothing(t *testing.T) { require.NoError(t, lendingriver.JobEr
 // TestJobWaitsForAPerson lets a job with a single attempt wait until a person has resolved its
 // mutation. The job then continues without further help.
 func TestJobWaitsForAPerson(t *testing.T) {
-	o := newOffice(t)
-	o.service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
-	require.ErrorIs(t, o.sendLink("order-1"), lending.ErrOutcomeUnknown)
-	j := newJobs(t, func(ctx context.Context) error {
-		o := *o
-		o.ctx = ctx
-		return lendingriver.JobError(errors.Join(o.sendLink("order-1"), o.create("order-1/application")))
-	})
+	const route = "POST /api/Application/send-application-link"
+	service := lendingtest.NewServer()
+	defer service.Close()
+	customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
+	added := service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+	application, err := lending.ParseApplicationID(added.ID)
+	require.NoError(t, err)
+	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	require.NoError(t, err)
+	client, err := lending.New(service.URL, lending.WithIdempotency(log), lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}))
+	require.NoError(t, err)
+	defer client.Close()
+	sendLink := func(ctx context.Context) error {
+		return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "order-1"), application)
+	}
+	service.Fail(route, lendingtest.Fault{ResetAfter: true})
+	require.ErrorIs(t, sendLink(t.Context()), lending.ErrOutcomeUnknown)
+	j := newJobs(t, func(ctx context.Context) error { return lendingriver.JobError(sendLink(ctx)) })
 	job := j.insert()
 	for range 3 {
 		worked := j.work(job)
 		require.Equal(t, river.EventKindJobSnoozed, worked.EventKind)
 		job = worked.Job
 	}
-	require.NoError(t, o.log.Resolve(t.Context(), "order-1", idempotency.Resolution{
-		By: "ada", Why: "she has the link",
-		Verdict: idempotency.Happened(nil),
+	require.NoError(t, log.Resolve(t.Context(), "order-1", idempotency.Resolution{
+		By: "ada", Why: "she has the link", Verdict: idempotency.Happened(nil),
 	}))
 	assert.Equal(t, river.EventKindJobCompleted, j.work(job).EventKind)
-	assert.Equal(t, 1, o.service.Executed(linkRoute))
-	assert.Equal(t, 1, o.service.Executed(createRoute))
+	assert.Equal(t, 1, service.Executed(route))
 }

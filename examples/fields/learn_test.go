@@ -221,7 +221,7 @@ func compiles(t *testing.T, source string) {
 	}
 }
 
-// Whatever is answered, the structs compile, each time, and what is kept leads to the same ones.
+// After any response the structs compile, and the stored shapes lead to the same structs.
 func FuzzStructsCompile(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `null`, `"x"`, ` [1,2.5] `, `{"data":[{"a":1}],"totalCount":1}`, `{"data":[],"totalCount":null}`,

@@ -36,7 +36,7 @@ func TestOutput(t *testing.T) {
 	golden.Check(t, "testdata/output.golden", told)
 }
 
-// The journey in Node starts a sandbox with what the program learns from one response.
+// The journey in Node starts a sandbox with the shapes of a single response.
 func TestStateForTheSandbox(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "shapes.json")
 	learn(t, "-state", state, "../node/testdata/capture.jsonl")

@@ -2,6 +2,7 @@ package neterr
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -75,10 +76,9 @@ func describeStore(err error) (text string, ok bool) {
 // IsMisconfigured reports whether a server refused a statement for a reason that only a person can
 // correct: a missing table or right, a wrong sign-in, or a wrong kind of client.
 func IsMisconfigured(err error) bool {
-	switch server, code := storeCode(err); {
-	case server == "PostgreSQL":
-		return strings.HasPrefix(code, "42") || strings.HasPrefix(code, "28") || strings.HasPrefix(code, "3D") || strings.HasPrefix(code, "3F")
-	default:
-		return code == "MOVED" || code == "NOPERM" || code == "NOAUTH" || code == "WRONGPASS"
+	server, code := storeCode(err)
+	if server == "PostgreSQL" {
+		return slices.ContainsFunc([]string{"42", "28", "3D", "3F"}, func(class string) bool { return strings.HasPrefix(code, class) })
 	}
+	return slices.Contains([]string{"MOVED", "NOPERM", "NOAUTH", "WRONGPASS"}, code)
 }

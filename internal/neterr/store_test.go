@@ -29,15 +29,24 @@ func TestAnswersOfStoresNameTheNextStep(t *testing.T) {
 		person bool
 	}{
 		{sqlError("42P01"), "PostgreSQL answered 42P01: a table is missing; call Migrate", true},
-		{sqlError("42501"), "PostgreSQL answered 42501: the role lacks a right; grant the rights in the documentation of the store", true},
+		{
+			sqlError("42501"),
+			"PostgreSQL answered 42501: the role lacks a right; grant the rights in the documentation of the store", true,
+		},
 		{sqlError("42601"), "PostgreSQL answered 42601", true},
 		{sqlError("28P01"), "PostgreSQL answered 28P01: the sign-in was refused; correct the connection string", true},
 		{sqlError("42P05"), "PostgreSQL answered 42P05: " + pooler, true},
 		{sqlError("26000"), "PostgreSQL answered 26000: " + pooler, false},
-		{sqlError("57P03"), "PostgreSQL answered 57P03: the server is stopping or starting, or a statement was canceled", false},
+		{
+			sqlError("57P03"),
+			"PostgreSQL answered 57P03: the server is stopping or starting, or a statement was canceled", false,
+		},
 		{sqlError("XX000"), "PostgreSQL answered XX000", false},
 		{sqlError("SHHH 1"), "failed (neterr_test.sqlError)", false},
-		{redisError("MOVED 1 SHHH:1"), "Redis answered MOVED: the server is one of a cluster; use redis.NewClusterClient", true},
+		{
+			redisError("MOVED 1 SHHH:1"),
+			"Redis answered MOVED: the server is one of a cluster; use redis.NewClusterClient", true,
+		},
 		{redisError("OOM command not allowed"), "Redis answered OOM: Redis is full; raise maxmemory", false},
 		{
 			redisError("ERR The user executing the script can't run this command or subcommand script: SHHH"),
@@ -48,7 +57,8 @@ func TestAnswersOfStoresNameTheNextStep(t *testing.T) {
 	} {
 		t.Run(test.err.Error()+test.want, func(t *testing.T) {
 			assert.Equal(t, test.want, neterr.OrType(test.err))
-			assert.Equal(t, test.person, neterr.IsMisconfigured(fmt.Errorf("SHHH: %w", errors.Join(errors.New("SHHH"), test.err))))
+			wrapped := fmt.Errorf("SHHH: %w", errors.Join(errors.New("SHHH"), test.err))
+			assert.Equal(t, test.person, neterr.IsMisconfigured(wrapped))
 		})
 	}
 }

@@ -43,7 +43,7 @@ const (
 func TestSessionsSimulation(t *testing.T) {
 	fake.NeedsControl(t)
 	t.Parallel()
-	few := 200
+	few := 240
 	if race.Enabled || testing.Short() {
 		few /= 5
 	}

@@ -18,8 +18,9 @@ func Watch(conn net.Conn) net.Conn { return watch(conn, nil) }
 // Stop makes conn believe that the process stood still for some time.
 func Stop(conn net.Conn, stop time.Duration) {
 	w := conn.(*watched)
-	at := w.ticked.Load().Add(-stop)
-	w.ticked.Store(&at)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ticked = w.ticked.Add(-stop)
 }
 
 // Dial opens a connection of [Fresh].

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,7 +76,8 @@ func TestTransportIsBounded(t *testing.T) {
 // service is a service over TLS whose responses name the protocol and the connection of the request.
 type service struct {
 	*httptest.Server
-	like *http.Transport
+	like    *http.Transport
+	arrived atomic.Int32
 }
 
 func serve(t *testing.T, http2 bool) *service {
@@ -84,6 +86,7 @@ func serve(t *testing.T, http2 bool) *service {
 	var mu sync.Mutex
 	connections := map[string]int{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.arrived.Add(1)
 		mu.Lock()
 		defer mu.Unlock()
 		if connections[r.RemoteAddr] == 0 {
@@ -165,12 +168,12 @@ func TestRequestsGoThroughAProxy(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		client, _, err := w.(http.Hijacker).Hijack()
+		client, sent, err := w.(http.Hijacker).Hijack()
 		if !assert.NoError(t, err) {
 			return
 		}
 		go func() {
-			_, _ = io.Copy(service, client)
+			_, _ = io.Copy(service, sent)
 			_ = service.Close()
 		}()
 		_, _ = io.Copy(client, service)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,31 +27,40 @@ var ErrLate error = redact.Text("the process stood still, or the deadline was ov
 type watched struct {
 	net.Conn
 
-	first  *Deadline                 // of the request that opened the connection; may be nil
-	ticked atomic.Pointer[time.Time] // when the process ran
-	closed atomic.Bool
+	first *Deadline // of the request that opened the connection; may be nil
+
+	mu     sync.Mutex
+	timer  *time.Timer // calls tick
+	ticked time.Time   // when the process ran
+	closed bool
 }
 
 func watch(conn net.Conn, first *Deadline) *watched {
-	w := &watched{Conn: conn, first: first}
-	w.tick()
+	w := &watched{Conn: conn, first: first, ticked: time.Now()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(tick, w.tick)
 	return w
 }
 
 func (w *watched) tick() {
-	switch now := time.Now(); {
-	case w.closed.Load():
-	case w.stood():
+	now := time.Now() // before stood: a stop after it shows at the next look
+	if w.stood() {
 		_ = w.Close()
-	default:
-		w.ticked.Store(&now)
-		time.AfterFunc(tick, w.tick)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.ticked = now
+		w.timer.Reset(tick)
 	}
 }
 
 func (w *watched) stood() bool {
-	at := w.ticked.Load()
-	return at != nil && since(*at) > maxStop
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return since(w.ticked) > maxStop
 }
 
 func (w *watched) Write(p []byte) (int, error) {
@@ -62,7 +72,10 @@ func (w *watched) Write(p []byte) (int, error) {
 }
 
 func (w *watched) Close() error {
-	w.closed.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.timer.Stop()
 	return w.Conn.Close()
 }
 

@@ -14,11 +14,14 @@ import (
 	"strings"
 )
 
-// limits are per 1,000 words. Each limit is rounded up to whole words.
+// limits are per 1,000 words. Each limit is rounded up to whole words. The tests of a few folders
+// are older than the limits. They may not get worse.
 var limits = []struct {
-	word            string
-	documents, test int
-}{{"what", 2, 16}, {"it", 14, 20}, {"that", 14, 43}, {"one", 3, 13}}
+	word         string
+	limit, older int
+}{{"what", 2, 12}, {"it", 14, 18}, {"that", 14, 21}, {"one", 3, 9}}
+
+var older = []string{"tests of .", "tests of idempotency", "tests of internal", "tests of lendingtest"}
 
 var (
 	word       = regexp.MustCompile(`[\pL\d'][\pL\d'-]*`)
@@ -64,7 +67,7 @@ func words(arguments []string) (lines []string, err error) {
 		return nil
 	})
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if line, bad := count(texts[name], strings.HasPrefix(name, "tests of")); bad || len(arguments) > 0 {
+		if line, bad := count(texts[name], slices.Contains(older, name)); bad || len(arguments) > 0 {
 			lines = append(lines, name+": "+line)
 		}
 	}
@@ -84,7 +87,7 @@ func testWords(file *ast.File) (text string) {
 	return text
 }
 
-func count(text string, tests bool) (line string, bad bool) {
+func count(text string, old bool) (line string, bad bool) {
 	counts, total := map[string]int{}, 0
 	for _, word := range word.FindAllString(strings.ToLower(span.ReplaceAllString(text, "")), -1) {
 		counts[word]++
@@ -92,9 +95,9 @@ func count(text string, tests bool) (line string, bad bool) {
 	}
 	line = fmt.Sprintf("%d words", total)
 	for _, l := range limits {
-		limit := l.documents
-		if tests {
-			limit = l.test
+		limit := l.limit
+		if old {
+			limit = l.older
 		}
 		allowed := (limit*total + 999) / 1000
 		line += fmt.Sprintf(", %s %d of %d", l.word, counts[l.word], allowed)

@@ -1,0 +1,88 @@
+//go:build unix
+
+package transport_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http/httptrace"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/transport"
+)
+
+const stoppedVariable = "LENDING_TEST_STOPPED" // the address of the service, and in the next variable its certificate
+
+// TestStoppedProcessSendsNothing stops a process with SIGSTOP, when a request has a shared connection
+// and is about to be written, until its deadline is over. The process goes on and writes nothing, on
+// this connection or on another.
+func TestStoppedProcessSendsNothing(t *testing.T) {
+	if address := os.Getenv(stoppedVariable); address != "" {
+		sendStopped(t.Context(), address, os.Getenv(stoppedVariable+"_CA"))
+		return
+	}
+	t.Parallel()
+	s := serve(t, true)
+	child := exec.Command(os.Args[0], "-test.run=^TestStoppedProcessSendsNothing$")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}
+	child.Env = append(os.Environ(), stoppedVariable+"="+s.URL, stoppedVariable+"_CA="+string(pem.EncodeToMemory(block)))
+	child.Stderr = os.Stderr
+	input, err := child.StdinPipe()
+	require.NoError(t, err)
+	output, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	lines := bufio.NewScanner(output)
+	require.True(t, lines.Scan())
+	require.Equal(t, "HTTP/2.0 1", lines.Text(), "the first request")
+	require.True(t, lines.Scan())
+	require.Equal(t, "connected", lines.Text())
+	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	<-time.After(transport.MaxStop + time.Second)
+	_, err = fmt.Fprintln(input, "go on")
+	require.NoError(t, err)
+	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+	require.True(t, lines.Scan())
+	assert.Equal(t, "not sent", lines.Text())
+	assert.EqualValues(t, 1, s.arrived.Load())
+}
+
+// sendStopped makes two requests. The second one waits for a line when it has its connection.
+func sendStopped(ctx context.Context, address, certificate string) {
+	like := transport.New(1)
+	like.TLSClientConfig.RootCAs = x509.NewCertPool()
+	like.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(certificate))
+	fresh := transport.NewFresh(like, true)
+	text, _, err := post(ctx, fresh, address, false)
+	if err != nil {
+		text = err.Error()
+	}
+	_, _ = fmt.Fprintln(os.Stdout, text)
+	var once sync.Once
+	ctx, deadline := transport.WithDeadline(lateTimer{ctx, time.Now().Add(transport.MaxStop)})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		deadline.Got(got.Conn)
+		once.Do(func() { // net/http may open another connection after the stop
+			_, _ = fmt.Fprintln(os.Stdout, "connected")
+			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		})
+	}})
+	if _, _, err = post(ctx, fresh, address, false); err != nil {
+		_, _ = fmt.Fprintln(os.Stdout, "not sent")
+	}
+}
