@@ -87,11 +87,12 @@
 //
 // # What an operator does
 //
-//   - Call [Log.Check] in a loop, in any number of replicas. Check makes the checks that nobody
+//   - Call [Log.Check] in a loop of its own, in any number of replicas. Check makes the checks that nobody
 //     calls again for, and sends no mutation.
 //   - Call [Log.Sweep] once a day, in any process. Responses hold personal data: Sweep removes those
 //     older than KeepAnswers. The entries stay, because a mutation without an entry is sent again.
-//   - Call [Log.Forget] to delete the entries of a finished order.
+//   - Call [Log.Forget] to delete the entries of a finished order: days after its end, and never in
+//     the step of an order, which could then send its mutations again.
 //   - List open keys with [Log.Keys] and [InDoubtStates]. For a key that needs a review, a person
 //     makes the reads of CheckWith and calls [Log.Resolve].
 //   - Encrypt the responses at rest with [store.NewEncrypted].

@@ -492,7 +492,7 @@ func TestKeyIsForOneRoute(t *testing.T) {
 		id := lending.ApplicationID(uuid.MustParse(added.ID))
 		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
 		require.NoError(t, client.Applications.Cancel(ctx, id))
-		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
+		_, err := client.Applications.Process(ctx, id) // which has the same arguments
 		require.ErrorIs(t, err, idempotency.ErrKeyReused)
 		var failed *lending.Error
 		require.ErrorAs(t, err, &failed)

@@ -62,6 +62,18 @@ func TestShapes(t *testing.T) {
 			[]string{`{"applicationId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`},
 			`{"applicationId":"APPLICATION"}`,
 		},
+		{"a day", getApplication, []string{`{"createdUTC":"2026-01-01"}`}, `{"createdUTC":"2026-11-20"}`},
+		{
+			"the word that was seen", getApplication,
+			[]string{`{"status":"application created"}`},
+			`{"status":"application created"}`,
+		},
+		{"a type that this model does not have", getApplication, []string{`{"riskType":"Low"}`}, `{"riskType":"Low"}`},
+		{
+			"a place below the maximum depth", getApplication,
+			[]string{`{"agentId":` + strings.Repeat(`[`, 17) + strings.Repeat(`]`, 17) + `}`},
+			`{"agentId":` + strings.Repeat(`[`, 15) + `null` + strings.Repeat(`]`, 15) + `}`,
+		},
 		{"always null", getApplication, []string{`{"status":null}`}, `{"status":null}`},
 		{
 			"a record within", getApplication,

@@ -244,6 +244,27 @@ func TestOddNamesAreFields(t *testing.T) {
 	}
 }
 
+// Names are data if all members are alike and none is in most of the objects, or if there are very many.
+func TestNamesThatAreData(t *testing.T) {
+	t.Parallel()
+	rare, many := shapes.Seen{}, shapes.Seen{}
+	for _, name := range []string{"ada", "bob", "eve"} {
+		require.True(t, rare.Learn(loanRoute, fmt.Appendf(nil, `{"signers":{%q:{"signed":true}}}`, name)))
+	}
+	for i := range 300 {
+		many.Learn(loanRoute, fmt.Appendf(nil, `{"of%c%c":%d}`, 'a'+i/26, 'a'+i%26, i))
+	}
+	require.True(t, many.Learn(loanRoute, []byte(`{"total":"x"}`)))
+	for name, seen := range map[string]shapes.Seen{"ada": rare, "ofab": many} {
+		kept, err := json.Marshal(seen)
+		require.NoError(t, err)
+		assert.NotContains(t, string(kept), name)
+		assert.Contains(t, string(kept), `"map":true`)
+	}
+	watcher := shapes.Watch(rare, nil)
+	assert.Equal(t, "object", watcher.Seen()[loanRoute].Fields["signers"].Values.Class())
+}
+
 // The words of a status are learnt, up to twenty short ones, and of no other field.
 func TestWordsOfAStatus(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func (p *Partner) checked(
 		case err != nil:
 			return idempotency.Verdict{}, err
 		case is:
-			return idempotency.Happened(nil), nil // without its response, which nobody needs here
+			return idempotency.Happened(nil), nil
 		}
 		return idempotency.NotHappened(), nil
 	})
@@ -123,28 +123,22 @@ func (p *Partner) apply(ctx context.Context, o Order) (lending.CustomerID, lendi
 	return customer.ID, application, p.process(ctx, o, application)
 }
 
-// process processes the application. An offer proves that the command ran. Without an offer the
-// log asks a person, because the service does not document the result of processing without an
-// offer. This partner knows that processing leads at once to an offer or to an error.
+// process processes the application. An offer proves that the command ran, and has the response.
+// Without an offer the log asks a person, because the service does not document the result of
+// processing without an offer. This partner knows that processing leads at once to an offer or to
+// an error.
 func (p *Partner) process(ctx context.Context, o Order, application lending.ApplicationID) error {
-	ctx = p.checked(ctx, o, "process", func(ctx context.Context) (bool, error) {
-		_, err := p.Client.Applications.Offer(ctx, application, nil)
-		if lending.IsNotFound(err) {
-			return false, nil
+	check := func(ctx context.Context) (idempotency.Verdict, error) {
+		type offer struct {
+			ID lending.OfferID `json:"id"` // not published: the name of the embedded service
 		}
-		return err == nil, err
-	})
-	_, err := p.Client.Applications.Process(ctx, application)
-	return unlessLost(err)
-}
-
-// unlessLost returns nil if the command ran and its response is lost for good: nobody needs the
-// response here. After a lost response that a later call may find, the next try calls again, so
-// that the log ends the doubt.
-func unlessLost(err error) error {
-	if errors.Is(err, idempotency.ErrAnswerLost) && lending.NextOf(err).Person {
-		return nil
+		found, err := lending.As[offer](p.Client.Applications.Offer(ctx, application, nil))
+		if lending.IsNotFound(err) {
+			return idempotency.NotHappened(), nil
+		}
+		return idempotency.Happened(found.ID), err
 	}
+	_, err := p.Client.Applications.Process(idempotency.WithCheck(o.key(ctx, "process"), check), application)
 	return err
 }
 
@@ -189,7 +183,7 @@ func (p *Partner) draw(ctx context.Context, o Order, application lending.Applica
 	if lending.OutcomeOf(err) == lending.OutcomeRejected { // a later password may have replaced this password
 		return laterError("the withdrawal is not confirmed: " + err.Error())
 	}
-	return unlessLost(err)
+	return err
 }
 
 // laterError is an error of the partner. lending.NextOf calls its Next method.
