@@ -143,8 +143,8 @@ func WithTokenStore(store TokenStore) Option {
 // level if not, and failures in the background of a [Session]. The records hold no values of
 // parameters.
 //
-// If the server sends data on an idle connection, net/http logs up to 4 KB of the data,
-// unredacted, through the standard log package.
+// If the server sends data on an idle connection of HTTP/1.1, which only reads have, net/http logs
+// up to 4 KB of the data, unredacted, through the standard log package.
 func WithLogger(logger *slog.Logger) Option {
 	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger

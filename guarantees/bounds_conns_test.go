@@ -177,8 +177,8 @@ func TestCallsOverHTTP2AreBounded(t *testing.T) {
 		for _, givesUp := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, gives up %t", test.name, givesUp), func(t *testing.T) {
 				service, most := newStallingHTTP2(t)
-				opts := append(test.opts, lending.WithTokenSource(lending.StaticToken("test-token")))
-				call := cancelOn(wire.NewClient(t, service.url, opts...))
+				opts := []lending.Option{lending.WithTokenSource(lending.StaticToken("test-token"))}
+				call := cancelOn(wire.NewClient(t, service.url, append(opts, test.opts...)...))
 				ctx, giveUp := context.WithCancel(t.Context())
 				defer giveUp()
 				go func() { service.goOn <- struct{}{} }()
