@@ -51,12 +51,14 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 		}, 0, "rejected", correct},
 		{"no code wanted yet", lendingtest.Fault{}, credentials(nil), 0, "code_sent", person},
 		{
-			"nobody can be asked", lendingtest.Fault{},
+			"nobody can be asked",
+			lendingtest.Fault{},
 			credentials(func(context.Context, lending.Challenge) (string, error) { return "", errors.New("no telephone") }),
 			3, "code_sent", person,
 		},
 		{
-			"panic", lendingtest.Fault{},
+			"panic",
+			lendingtest.Fault{},
 			credentials(func(context.Context, lending.Challenge) (string, error) { panic("none of a person's") }), 3,
 			"code_sent", "",
 		},
