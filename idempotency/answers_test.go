@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -137,28 +138,30 @@ var lostAnswers = map[string]lostAnswer{
 
 func TestCheckFindsALostResponse(t *testing.T) {
 	for name, test := range lostAnswers {
-		t.Run(name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				o, client := newOrder(service), process()
-				prepareOrder(t, client, &o)
-				before := service.Executed(test.route)
-				service.Fail(test.route, lendingtest.Fault{ResetAfter: true})
-				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-				_, err := test.call(ctx, client, o)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				for range 2 {
-					answer, err := test.call(ctx, process(), o)
-					if test.id == nil {
-						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
-						assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-						continue
+		for _, fault := range []lendingtest.Fault{{ResetAfter: true}, {CutBody: -1}, {CutBody: 1}} {
+			t.Run(fmt.Sprintf("%s/cut %d", name, fault.CutBody), func(t *testing.T) {
+				keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+					o, client := newOrder(service), process()
+					prepareOrder(t, client, &o)
+					before := service.Executed(test.route)
+					service.Fail(test.route, fault)
+					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+					_, err := test.call(ctx, client, o)
+					require.ErrorIs(t, err, lending.ErrMayHaveHappened)
+					for range 2 {
+						answer, err := test.call(ctx, process(), o)
+						if test.id == nil {
+							require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+							assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+							continue
+						}
+						require.NoError(t, err)
+						assert.Equal(t, test.id(service.Snapshot()), answer)
 					}
-					require.NoError(t, err)
-					assert.Equal(t, test.id(service.Snapshot()), answer)
-				}
-				assert.Equal(t, before+1, service.Executed(test.route))
+					assert.Equal(t, before+1, service.Executed(test.route))
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -183,9 +186,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 
 // TestAnotherRecordInTheListNeedsReview leaves to a person what two can have done.
 func TestAnotherRecordInTheListNeedsReview(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -206,24 +207,9 @@ func TestAnotherRecordInTheListNeedsReview(t *testing.T) {
 	})
 }
 
-// TestEarlierRecordProvesNothing is a customer who was there already.
-func TestEarlierRecordProvesNothing(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Ada()
-		service.AddCustomer(lendingtest.Customer{Email: user.Email})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-	})
-}
-
 // TestBatchForSeveralCustomersNeedsReview since no one lock holds it.
 func TestBatchForSeveralCustomersNeedsReview(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		other := o.request()
 		grace := service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"})
@@ -239,7 +225,7 @@ func TestBatchForSeveralCustomersNeedsReview(t *testing.T) {
 
 // TestMutationsOfALockWaitForEachOther are refused while one of them is inDoubt.
 func TestMutationsOfALockWaitForEachOther(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
 		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"),
@@ -263,7 +249,7 @@ func TestMutationsOfALockWaitForEachOther(t *testing.T) {
 // TestResendOverwritesNoNewerValue is a value that was set, its answer lost, set again, and
 // could be set a third time when the first command is executed late: a newer one waits.
 func TestResendOverwritesNoNewerValue(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		service.Fail("GET /api/Application/update-application-name/{applicationId}",
 			lendingtest.Fault{Late: maxLateness - time.Second})
@@ -290,7 +276,7 @@ func TestResendOverwritesNoNewerValue(t *testing.T) {
 
 // TestWithCheckReplacesTheCheck is a caller who finds his order by a number that he sent along.
 func TestWithCheckReplacesTheCheck(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		request := o.request()
 		request.ExtraInformation = map[string]string{"order": "42"}
@@ -330,7 +316,7 @@ func TestWithCheckReplacesTheCheck(t *testing.T) {
 
 // TestFingerprintCoversTheUpload by name, size and, where the content can be read twice, by it.
 func TestFingerprintCoversTheUpload(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(document lending.Document) error {

@@ -87,7 +87,7 @@ func TestSweepSkipsOtherNamespacesAndYoungEntries(t *testing.T) {
 // TestNamespacesShareNoLock has a mutation in doubt in one namespace: the same record is free in
 // another, which stands for another service.
 func TestNamespacesShareNoLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, entries := newOrder(service), store.NewMemory()
 		rename := func(namespace, key string) error {
 			log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{Namespace: namespace}))
@@ -104,7 +104,7 @@ func TestNamespacesShareNoLock(t *testing.T) {
 
 // The lock of a mutation whose record stands in the query is that of this record.
 func TestSubscriptionOfACustomerHasALock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client := process()
 		update := func(key string, customer lendingtest.Customer) error {
 			target := lending.ForCustomer(fake.Must(lending.ParseCustomerID(customer.ID)))
@@ -123,7 +123,7 @@ func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 // TestSweptValueHoldsNoLock repeats a mutation when the first can no longer be executed:
 // a newer value need not wait.
 func TestSweptValueHoldsNoLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		rename := func(key string) error {
 			_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), key), o.application, key)
@@ -140,7 +140,7 @@ func TestSweptValueHoldsNoLock(t *testing.T) {
 // TestListThatFailsAfterwardsIsNotCounted has the read after a mutation fail as the service
 // fails for what is missing: no number is made of that.
 func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		create := func() error {
 			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
@@ -160,7 +160,7 @@ func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
 // TestLateOwnerLeavesAReview has a process stand still when its answer is lost, while another
 // finds that no read tells. What the first writes down then does not begin the review anew.
 func TestLateOwnerLeavesAReview(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, entries, goOn := newOrder(service), store.NewMemory(), make(chan struct{})
 		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
 		log := fake.Must(idempotency.NewLog(entries, nil))

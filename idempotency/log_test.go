@@ -56,8 +56,8 @@ func (s *tampered) Save(ctx context.Context, entry store.Entry) error {
 var errStore = errors.New("the store is gone")
 
 // withStore runs f in a bubble with a service, a store and a client.
-func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered,
-	*lending.Client),
+func withStore(t *testing.T, opts *idempotency.Options,
+	f func(*testing.T, *lendingtest.Service, *tampered, *lending.Client),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,10 +65,7 @@ func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lend
 		service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
 		defer service.Close()
 		entries := &tampered{Store: store.NewMemory()}
-		f(t, service, entries, wire.NewClient(t, "https://lending.example",
-			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-			lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, opts)))))
+		f(t, service, entries, processWith(t, service, fake.Must(idempotency.NewLog(entries, opts))))
 	})
 }
 
@@ -78,9 +75,7 @@ func TestMutationIsRecordedBeforeTheSend(t *testing.T) {
 		after bool
 	}{{"the save fails", false}, {"the save fails and is done", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				fail := func(entry store.Entry) error {
 					if entry.State == store.Sent {
 						entries.save, entries.saved = nil, nil // once
@@ -192,7 +187,7 @@ func TestFailedSignInLeavesTheKeyFree(t *testing.T) {
 
 // TestObserverContextHasNoKey has a call observer read with the context of the call.
 func TestObserverContextHasNoKey(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, reader := newOrder(service), process()
 		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
 			func(lending.Call),
@@ -256,9 +251,7 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 }
 
 func TestResolveEndsAReview(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
 		send := func() error {
@@ -380,7 +373,7 @@ func TestEncryptedStore(t *testing.T) {
 		require.ErrorIs(t, create("a", "the/key"), lending.ErrOutcomeUnknown)
 		entry := fake.Must(plain.Load(t.Context(), ":the/key"))
 		assert.NotContains(t, string(entry.Data), "route")
-		service.Fail(listApplications, lendingtest.Fault{Status: http.StatusForbidden}) // nobody can end it
+		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden}) // nobody can end it
 		require.ErrorIs(t, create("a", "other/key"), idempotency.ErrLocked, "the lock is keyed, and the same")
 		require.ErrorIs(t, create("b", "the/key"), store.ErrCorrupt, "it has another key")
 		require.NoError(t, create("a", "the/key"))

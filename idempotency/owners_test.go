@@ -49,9 +49,7 @@ func TestRepeatedMutationStaysInDoubt(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
 				service.Fail(test.route, test.first)
@@ -147,38 +145,9 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// TestLateOwnerLeavesTheLock has a process stand still with the answer in its hands, and another
-// send the mutation again. The process goes on: a newer value has to wait for as long as the
-// second sending can be executed late.
-func TestLateOwnerLeavesTheLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		o := newOrder(service)
-		entries, goOn := store.NewMemory(), make(chan struct{})
-		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
-		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
-		rename := func(client *lending.Client, key, name string) error {
-			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-			defer stop()
-			_, err := client.Applications.UpdateName(ctx, o.application, name)
-			return err
-		}
-		owned := make(chan error)
-		go func() { owned <- rename(owner, "older", "Older") }()
-		bubble.Elapse(11 * time.Second)
-		service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
-		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
-		close(goOn)
-		require.NoError(t, <-owned)
-		var refused *idempotency.Error
-		require.ErrorAs(t, rename(other, "newer", "Newer"), &refused)
-		require.ErrorIs(t, refused, idempotency.ErrLocked)
-		assert.Equal(t, 10*time.Second+maxLateness, refused.RetryAfter)
-	})
-}
-
 // TestAbsencesDoNotProveAnOffer has the service say in two ways that there is no offer.
 func TestAbsencesDoNotProveAnOffer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		status := http.StatusNotFound
 		const offer = "GET /api/Application/application-offer/{applicationId}"
@@ -216,9 +185,7 @@ func TestConflictBeginsTheCallAnew(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
 				create := func(key string) error {
 					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
@@ -310,7 +277,7 @@ func TestEncryptedLocksNeedTheKey(t *testing.T) {
 // TestLockedCallSaysWhenToCallAgain has a mutation in flight, which has the lock of another: the
 // other says how long the first may take, and is not sent.
 func TestLockedCallSaysWhenToCallAgain(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client, other := newOrder(service), process(), process()
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		rename := func(client *lending.Client, key string) error {

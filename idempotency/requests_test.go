@@ -73,7 +73,7 @@ func TestKeyIsForOneRecord(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 				require.NoError(t, test.call(ctx, process(), o))
 				arrived := len(service.Requests())
@@ -111,7 +111,7 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o, client := newOrder(service), process()
 				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 				require.NoError(t, test.call(ctx, client, o, "1"))
@@ -126,7 +126,7 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 // TestKeyedCallEndsInTime gives a keyed call a deadline of an hour: it ends after two minutes,
 // and no other process waits longer.
 func TestKeyedCallEndsInTime(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		const sendLink = "POST /api/Application/send-application-link"
 		o, client, other := newOrder(service), process(), process()
 		require.NoError(t, client.Session().SignIn(t.Context()))
@@ -164,9 +164,7 @@ func TestResolutionIsKept(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
-			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
 				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
 				resend := func() error {
@@ -191,7 +189,7 @@ func TestResolutionIsKept(t *testing.T) {
 // TestAnswerIsLeftWhereOneReadFails has the read that finds the id of a new application fail:
 // the next call finds it.
 func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		create := func() (lending.ApplicationID, error) {
 			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)

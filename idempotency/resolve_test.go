@@ -94,9 +94,7 @@ func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log,
 // TestVerdictIsCorrected until a call relies on it.
 func TestVerdictIsCorrected(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
@@ -182,9 +180,7 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 // of the first lets it be sent again; that of the second is about the first send alone.
 func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
@@ -214,9 +210,7 @@ func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 // TestVerdictNamesARecordOfItsOwnCustomer has a person take the application of another customer for
 // the response.
 func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, other, client := newOrder(service), service.AddApplication(lendingtest.Application{}), process()
 		create := func() (lending.ApplicationID, error) {
 			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
@@ -250,9 +244,7 @@ func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 		{"nobody may read", lendingtest.Fault{ResetBefore: true}, lendingtest.Fault{Status: 403}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-				log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				service.Fail(createApplicationRoute, test.fault)
 				create := func(ctx context.Context) error {

@@ -24,7 +24,6 @@ import (
 const (
 	keyHeader  = "X-Simulated-Key"
 	callHeader = "X-Simulated-Call"
-	another    = " (another request)"
 )
 
 // schedule is a service, a store, and the processes that share both.
@@ -39,11 +38,9 @@ type schedule struct {
 	processes int      // at a time
 	person    bool     // is there while the faults are, too
 	other     bool     // somebody else books on the loan
-	encrypted bool     // what lies in the store
 
 	service     *lendingtest.Service
-	sandbox     *lendingtest.Service // another service, whose client uses the same store
-	entries     store.Store          // of all processes
+	entries     store.Store // of all processes
 	token       string
 	application lending.ApplicationID // of which the name is changed
 	loan        lendingtest.Loan
@@ -66,8 +63,7 @@ func newSchedule(seed int) *schedule {
 		crashes: pick(0, 30, 80, 200), freezes: pick(0, 20, 60, 200), storeFaults: pick(0, 10, 30, 100),
 		sendFaults: pick(2, 3, 6), readFaults: pick(0, 8, 30),
 		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0,
-		encrypted: random.IntN(4) == 0,
-		over:      &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
+		over: &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
 	}
 	s.readLag = []time.Duration{0, 0, 500 * time.Millisecond, 5 * time.Second}[random.IntN(4)]
 	s.lanes = [][]string{
@@ -104,8 +100,6 @@ func (s *schedule) run() {
 	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000*time.Hour), lendingtest.WithReadLag(s.readLag))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
-	s.sandbox = lendingtest.New(lendingtest.WithReadLag(s.readLag))
-	defer s.sandbox.Close()
 	s.trace, s.token, s.entries = simulation.NewTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})
 	s.application = lending.ApplicationID(uuid.MustParse(s.service.AddApplication(lendingtest.Application{}).ID))
@@ -114,7 +108,6 @@ func (s *schedule) run() {
 	if s.person {
 		actors.Go(func() { s.helpNowAndThen(end) })
 	}
-	actors.Go(func() { s.strangersNowAndThen(end) })
 	random := rand.New(rand.NewPCG(uint64(s.seed), 2))
 	for id := range s.processes {
 		delay := time.Duration(random.Int64N(int64(time.Minute)))
@@ -199,7 +192,6 @@ func (s *schedule) finish() {
 	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
 		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
 	}
-	s.strangersEnd()
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -59,19 +59,14 @@ func (s *schedule) executions(m *simulated) int {
 	return m.executed
 }
 
-func (s *schedule) mayRepeat(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.commands[key].repeats
-}
-
 // begin notes that a caller begins a call.
 func (c *caller) begin(m *simulated) {
 	s := c.p.sched
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	c.key, c.number, c.sends, c.reached, c.action = m.key, fmt.Sprint(s.calls), 0, false, ""
+	c.key, c.number, c.repeats = m.key, fmt.Sprint(s.calls), m.repeats
+	c.sends, c.reached, c.action = 0, false, ""
 	if m.begun.IsZero() {
 		m.begun = time.Now()
 	}
@@ -85,17 +80,13 @@ func (s *schedule) leaves(c *caller) {
 		s.violate("sent twice in one call", c, "%s", c.key)
 	}
 	switch {
-	case strings.HasSuffix(c.key, another):
-		s.violate("another request under the key", c, "%s", c.key)
-	case err != nil || entry == nil || entry.State != store.Sent && !s.mayRepeat(c.key):
+	case err != nil || entry == nil || entry.State != store.Sent && !c.repeats:
 		s.violate("sent and not written down", c, "%s: %v", c.key, err)
 	}
 }
 
 // sendLate has a command executed within most from now.
-func (s *schedule) sendLate(c *caller, what string, most time.Duration, send func(context.Context) (*http.Response,
-	error),
-) {
+func (s *schedule) sendLate(c *caller, what string, most time.Duration, send way) {
 	late := time.Duration(c.random.Int64N(int64(max(most, 1))))
 	c.note("%s will arrive %v later", what, late.Round(time.Millisecond))
 	s.count("late execution")
@@ -187,7 +178,7 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 		return
 	}
 	_, known := m.answers[body]
-	if !known && body != asJSON(truth) && body != "" {
+	if !known && body != string(fake.Must(json.Marshal(truth))) && body != "" {
 		s.violated("another answer", c, "%s: %s", m.key, body)
 	}
 	if m.replay == nil {
@@ -195,41 +186,6 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	}
 	if *m.replay != body {
 		s.violated("another answer", c, "%s: %q after %q", m.key, body, *m.replay)
-	}
-}
-
-func asJSON(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func (s *schedule) refused(c *caller, m *simulated, err error) {
-	if errors.Is(err, idempotency.ErrKeyReused) {
-		s.count("refused other request")
-		switch outcome, executed := lending.OutcomeOf(err), s.executions(m) > 0; {
-		case outcome == lending.OutcomeNotSent && executed:
-			s.violate("not sent and was", c, "%s: %v", m.key, err)
-		case outcome == lending.OutcomeDone && !executed:
-			s.violate("done and has not happened", c, "%s: %v", m.key, err)
-		}
-		return
-	}
-	if err == nil {
-		s.violate("another request under the key", c, "%s", m.key)
-	}
-}
-
-// accepted holds that another request gets the recorded answer of one that is done, or the error
-// of the store.
-func (s *schedule) accepted(c *caller, m *simulated, err error) {
-	if err == nil {
-		s.count("accepted other request")
-	}
-	if err != nil && (errors.Is(err, idempotency.ErrKeyReused) || lending.OutcomeOf(err) == lending.OutcomeNotSent) {
-		s.violate("a done request refuses the order", c, "%s: %v", m.key, err)
 	}
 }
 
