@@ -47,6 +47,41 @@ func (o order) request() lending.ApplicationRequest {
 	return lending.ApplicationRequest{CustomerID: o.customer, BusinessName: "B", BusinessZip: "94105"}
 }
 
+// createsID returns a function that creates an application with a key.
+func (o order) createsID(
+	t *testing.T, client *lending.Client,
+) func(key string, opts ...keyOption) (lending.ApplicationID, error) {
+	t.Helper()
+	return func(key string, opts ...keyOption) (lending.ApplicationID, error) {
+		return client.Applications.Create(withKey(t.Context(), key, opts...), o.request(), nil)
+	}
+}
+
+// creates is createsID without the id.
+func (o order) creates(t *testing.T, client *lending.Client) func(key string, opts ...keyOption) error {
+	t.Helper()
+	create := o.createsID(t, client)
+	return func(key string, opts ...keyOption) error {
+		_, err := create(key, opts...)
+		return err
+	}
+}
+
+// renames returns a function that sets the name of an application to key.
+func (o order) renames(t *testing.T, client *lending.Client) func(key string) error {
+	t.Helper()
+	return func(key string) error { return o.rename(t, client, key, key) }
+}
+
+// rename sets the name of an application. The call ends after 10 seconds.
+func (o order) rename(t *testing.T, client *lending.Client, key, name string) error {
+	t.Helper()
+	ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
+	defer stop()
+	_, err := client.Applications.UpdateName(ctx, o.application, name)
+	return err
+}
+
 type lostAnswer struct {
 	route string
 	call  func(context.Context, *lending.Client, order) (string, error)
@@ -271,46 +306,6 @@ func TestResendOverwritesNoNewerValue(t *testing.T) {
 		}
 		bubble.Elapse(2 * maxLateness)
 		assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
-	})
-}
-
-// TestWithCheckReplacesTheCheck is a caller who finds his order by a number that he sent along.
-func TestWithCheckReplacesTheCheck(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		o, client := newOrder(service), process()
-		request := o.request()
-		request.ExtraInformation = map[string]string{"order": "42"}
-		look := withCheck(func(ctx context.Context) (idempotency.Verdict, error) {
-			list, err := client.Applications.ListByCustomer(ctx, o.customer)
-			for _, application := range list {
-				var mine struct {
-					ID               lending.ApplicationID
-					ExtraInformation map[string]string
-				}
-				if err := application.Decode(&mine); err != nil {
-					return idempotency.Verdict{}, err
-				}
-				if mine.ExtraInformation["order"] == "42" {
-					return idempotency.Happened(mine.ID), nil
-				}
-			}
-			return idempotency.NotHappened(), err
-		})
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		ctx := withKey(t.Context(), "order-42", look)
-		_, err := client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		_, err = client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, idempotency.ErrInDoubt)
-		bubble.Elapse(maxLateness)
-		_, err = client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // somebody else
-		id, err := client.Applications.Create(ctx, request, nil)
-		require.NoError(t, err)
-		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
-		assert.Equal(t, 2, service.Executed(createApplicationRoute))
 	})
 }
 

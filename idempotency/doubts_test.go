@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -254,35 +253,6 @@ func TestErrorOfAKeyQuotesNoCause(t *testing.T) {
 		require.ErrorIs(t, err, loudError(canary))
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%t"} {
 			assert.NotContains(t, fmt.Sprintf(verb, refused), canary, verb)
-		}
-	})
-}
-
-// TestSweepSkipsACorruptEntry from being forgotten, plain or encrypted.
-func TestSweepSkipsACorruptEntry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		plain := store.NewMemory()
-		encrypted, err := store.NewEncrypted(plain, []byte(strings.Repeat("k", 32)))
-		require.NoError(t, err)
-		for _, test := range []struct {
-			name    string
-			entries store.Store
-		}{{"plain", plain}, {"encrypted", encrypted}} {
-			opts := &idempotency.Options{Namespace: test.name, KeepAnswers: time.Hour}
-			require.NoError(t, plain.Save(t.Context(), store.Entry{
-				Key: test.name + ":corrupt", State: store.Done,
-				Data: []byte("{"),
-			}))
-			bubble.Elapse(time.Second)
-			require.NoError(t, test.entries.Save(t.Context(), store.Entry{
-				Key: test.name + ":fine", State: store.Done,
-				Data: []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`),
-			}))
-			bubble.Elapse(time.Hour)
-			swept, err := fake.Must(idempotency.NewLog(test.entries, opts)).Sweep(t.Context())
-			require.ErrorIs(t, err, store.ErrCorrupt, test.name)
-			assert.Equal(t, 1, swept, test.name)
-			assert.Equal(t, store.Forgotten, fake.Must(plain.Load(t.Context(), test.name+":fine")).State, test.name)
 		}
 	})
 }

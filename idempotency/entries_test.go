@@ -54,17 +54,6 @@ func TestLargestAnswerIsKept(t *testing.T) {
 	}
 }
 
-// JSON of another kind is no entry.
-func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
-	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		entry := store.Entry{Key: ":the/key", State: store.Free, Data: []byte(`{}`)}
-		require.NoError(t, entries.Save(t.Context(), entry))
-		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
-		require.ErrorIs(t, err, store.ErrCorrupt)
-		assert.Zero(t, service.Executed(fake.CreateRoute))
-	})
-}
-
 // TestSweepSkipsOtherNamespacesAndYoungEntries has answers of another namespace, and answers that are younger
 // than MaxLateness: a late owner may still compare itself with them.
 func TestSweepSkipsOtherNamespacesAndYoungEntries(t *testing.T) {
@@ -125,10 +114,7 @@ func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 func TestSweptValueHoldsNoLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
-		rename := func(key string) error {
-			_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), key), o.application, key)
-			return err
-		}
+		rename := o.renames(t, client)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename("older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
@@ -142,17 +128,14 @@ func TestSweptValueHoldsNoLock(t *testing.T) {
 func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
-		create := func() error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
-		err := create()
+		err := create("the/key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		assert.ErrorContains(t, err, "the present count of records is not known")
-		require.NoError(t, create(), "the next read shows it")
+		require.NoError(t, create("the/key"), "the next read shows it")
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }

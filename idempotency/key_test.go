@@ -2,7 +2,6 @@ package idempotency_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -94,28 +93,6 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 		}
 		assert.Equal(t, want, waits)
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
-func TestKeyAfterADeath(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		client, user := process(), fake.Newcomer()
-		held := make(chan struct{})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
-		ctx, die := context.WithCancelCause(t.Context())
-		ctx = lending.WithIdempotencyKey(ctx, "order-42/customer")
-		died := make(chan struct{})
-		go func() {
-			defer close(died)
-			_, err := client.Applications.CreateCustomer(ctx, user)
-			assert.Error(t, err)
-		}()
-		<-held
-		_, err := process().Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"),
-			user)
-		require.ErrorIs(t, err, idempotency.ErrInProgress)
-		die(errors.New("dead"))
-		<-died
 	})
 }
 

@@ -40,9 +40,7 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 				defer service.Close()
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client := processWith(t, service, log)
-				create := func(key string, opts ...keyOption) (lending.ApplicationID, error) {
-					return client.Applications.Create(withKey(t.Context(), key, opts...), o.request(), nil)
-				}
+				create := o.createsID(t, client)
 				first, err := create("first", test.first...)
 				require.NoError(t, err)
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
@@ -75,9 +73,7 @@ func TestReadsThatLagShowTheRightID(t *testing.T) {
 		defer service.Close()
 		o := newOrder(service)
 		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
-		create := func(key string) (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		_, err := create("first")
 		require.NoError(t, err)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
@@ -102,9 +98,7 @@ func TestALostResponseIsFoundBeforeTheNextMutation(t *testing.T) {
 		defer service.Close()
 		o := newOrder(service)
 		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
-		create := func(key string) (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 3})
 		_, err := create("first")
 		require.ErrorIs(t, err, lending.ErrMayHaveHappened)
@@ -167,10 +161,7 @@ func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {
 func TestLockIsHeldWhereNothingIsRemembered(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		entries.save = func(entry store.Entry) error {
 			if strings.HasPrefix(entry.Key, "#") {
 				return errStore
@@ -198,10 +189,7 @@ func TestVerdictOfAPersonIsRemembered(t *testing.T) {
 		defer service.Close()
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 		client := processWith(t, service, log)
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
 		require.NoError(t, log.Resolve(t.Context(), "first", says(idempotency.Happened(o.application)))) // an older one

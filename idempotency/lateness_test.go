@@ -47,28 +47,15 @@ func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 	} {
 		t.Run(read, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				t.Helper()
-				client, loan := process(), service.AddLoan(lendingtest.Loan{})
-				id, err := lending.ParseLoanID(loan.ID)
-				require.NoError(t, err)
-				application, err := lending.ParseApplicationID(loan.ApplicationID)
-				require.NoError(t, err)
-				calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
-				_, err = client.Calculation.Invoice(t.Context(), application, &calculation)
-				require.NoError(t, err)
-				withdrawal, err := client.Loans.WithdrawInvoice(t.Context(), id,
-					lending.InvoiceWithdrawalRequest{Calculation: calculation})
-				require.NoError(t, err)
+				o, client := newOrder(service), process()
+				prepareOrder(t, client, &o)
 				confirmed := func() error {
-					_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(),
-						"order-42/confirm"), *withdrawal,
+					_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "the/key"), *o.withdrawal,
 						lending.WithdrawInvoiceRequestData{
-							DateUTC: time.Unix(0, 0),
-							OTP:     lending.NewSecret(service.OTP(loan.ID)),
+							DateUTC: time.Unix(0, 0), OTP: lending.NewSecret(service.OTP(o.loan.String())),
 						})
 					return err
 				}
-
 				service.Fail(confirm, lendingtest.Fault{Late: time.Second})
 				require.ErrorIs(t, confirmed(), lending.ErrOutcomeUnknown)
 				service.Fail(read, lendingtest.Fault{DelayBefore: 2 * time.Second})
@@ -84,10 +71,7 @@ func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 func TestSafeToRepeatKeepsTheLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
-		create := func(key string, opts ...keyOption) error {
-			_, err := client.Applications.Create(withKey(t.Context(), key, opts...), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
 		require.ErrorIs(t, create("older", idempotency.SafeToRepeat), lending.ErrOutcomeUnknown)
 		require.NoError(t, create("older", idempotency.SafeToRepeat))

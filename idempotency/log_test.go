@@ -107,12 +107,11 @@ func TestUnreadableEntryStopsTheSend(t *testing.T) {
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "an earlier call may have sent it")
 		entries.load = nil
-		require.NoError(t, entries.Save(t.Context(), store.Entry{
-			Key: ":the/key", State: store.Done,
-			Data: []byte("{"),
-		}))
-		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
-		require.ErrorIs(t, err, store.ErrCorrupt)
+		for key, data := range map[string]string{"broken": "{", "without a route": "{}"} {
+			require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":" + key, State: store.Free, Data: []byte(data)}))
+			_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), fake.Newcomer())
+			require.ErrorIs(t, err, store.ErrCorrupt)
+		}
 		assert.Zero(t, service.Executed(fake.CreateRoute))
 	})
 }
@@ -349,41 +348,4 @@ func TestEntriesHoldNoSecret(t *testing.T) {
 		assert.Contains(t, string(service.Requests()[1].Body)+string(service.Requests()[2].Body)+
 			string(service.Requests()[3].Body), canary)
 	})
-}
-
-func TestEncryptedStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New()
-		defer service.Close()
-		plain := store.NewMemory()
-		client := func(key string) *lending.Client {
-			entries, err := store.NewEncrypted(plain, []byte(strings.Repeat(key, 32)))
-			require.NoError(t, err)
-			return wire.NewClient(t, "https://lending.example",
-				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-		}
-		o := newOrder(service)
-		create := func(secret, key string) error {
-			_, err := client(secret).Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, create("a", "the/key"), lending.ErrOutcomeUnknown)
-		entry := fake.Must(plain.Load(t.Context(), ":the/key"))
-		assert.NotContains(t, string(entry.Data), "route")
-		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden}) // nobody can end it
-		require.ErrorIs(t, create("a", "other/key"), idempotency.ErrLocked, "the lock is keyed, and the same")
-		require.ErrorIs(t, create("b", "the/key"), store.ErrCorrupt, "it has another key")
-		require.NoError(t, create("a", "the/key"))
-
-		moved := fake.Must(plain.Load(t.Context(), ":the/key"))
-		moved.Key, moved.Revision = ":moved/key", 0
-		require.NoError(t, plain.Save(t.Context(), *moved))
-		require.ErrorIs(t, create("a", "moved/key"), store.ErrCorrupt, "it is the entry of another command")
-		assert.Equal(t, 1, service.Executed(createApplicationRoute))
-	})
-	_, err := store.NewEncrypted(store.NewMemory(), []byte("short"))
-	require.EqualError(t, err, "lending/idempotency: NewEncrypted: the key must be 32 random bytes")
 }

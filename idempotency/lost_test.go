@@ -126,16 +126,13 @@ func TestConfirmedMutationIsNotResent(t *testing.T) {
 				defer service.Close()
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client := processWith(t, service, log)
-				create := func() (lending.ApplicationID, error) {
-					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-					return client.Applications.Create(ctx, o.request(), nil)
-				}
+				create := o.createsID(t, client)
 				service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 5})
 				var id lending.ApplicationID
 				var err error
 				for calls, begun := 0, time.Now(); time.Since(begun) < 10*time.Minute; calls++ {
 					require.Less(t, calls, 20, "the waits grow")
-					if id, err = create(); err == nil {
+					if id, err = create("the/key"); err == nil {
 						break
 					}
 					require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))

@@ -114,10 +114,7 @@ func TestEmptyObjectIsNoCustomer(t *testing.T) {
 func TestStoreThatFailsIsReported(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		require.NoError(t, create("done"))
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)

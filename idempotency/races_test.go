@@ -193,30 +193,24 @@ func TestFrozenOwner(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				o := newOrder(service)
 				entries, goOn := store.NewMemory(), make(chan struct{})
 				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
 				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
-				rename := func(client *lending.Client, key, name string) error {
-					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-					defer stop()
-					_, err := client.Applications.UpdateName(ctx, id, name)
-					return err
-				}
 				owned := make(chan error)
-				go func() { owned <- rename(owner, "older", "Older") }()
+				go func() { owned <- o.rename(t, owner, "older", "Older") }()
 				bubble.Elapse(test.after)
 				service.Fail(renameRoute, test.fault)
-				require.Error(t, rename(other, "older", "Older"))
-				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				require.Error(t, o.rename(t, other, "older", "Older"))
+				require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), idempotency.ErrLocked)
 				close(goOn)
 				require.NoError(t, <-owned)
-				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), idempotency.ErrLocked)
 				bubble.Elapse(maxLateness + 10*time.Second)
-				require.NoError(t, rename(other, "newer", "Newer"))
-				require.NoError(t, rename(other, "older", "Older"))
+				require.NoError(t, o.rename(t, other, "newer", "Newer"))
+				require.NoError(t, o.rename(t, other, "older", "Older"))
 				require.NoError(t, service.Wait(t.Context()))
-				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+				assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 			})
 		})
 	}
@@ -226,35 +220,28 @@ func TestFrozenOwner(t *testing.T) {
 // until a person has freed the mutation, and another has the lock. The answer is kept all the same.
 func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		o := newOrder(service)
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))),
 			processWith(t, service, log)
-		rename := func(client *lending.Client, key, name string) error {
-			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-			defer stop()
-			_, err := client.Applications.UpdateName(ctx, id, name)
-			return err
-		}
 		owned := make(chan error)
-		go func() { owned <- rename(owner, "older", "Older") }()
+		go func() { owned <- o.rename(t, owner, "older", "Older") }()
 		bubble.Elapse(11 * time.Second)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, o.rename(t, other, "older", "Older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{
-			By: "Grace", Why: "not seen", Sends: 2,
-			Verdict: idempotency.NotHappened(),
+			By: "Grace", Why: "not seen", Sends: 2, Verdict: idempotency.NotHappened(),
 		}))
 		bubble.Elapse(maxLateness)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), lending.ErrOutcomeUnknown)
 		close(goOn)
 		require.NoError(t, <-owned)
-		require.NoError(t, rename(other, "older", "Older"))
-		require.NoError(t, rename(other, "newer", "Newer"))
-		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+		require.NoError(t, o.rename(t, other, "older", "Older"))
+		require.NoError(t, o.rename(t, other, "newer", "Newer"))
+		assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 	})
 }
 

@@ -150,10 +150,7 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 				defer service.Close()
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client := processWith(t, service, log)
-				create := func(key string) error {
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-					return err
-				}
+				create := o.creates(t, client)
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 				require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
@@ -212,11 +209,9 @@ func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, other, client := newOrder(service), service.AddApplication(lendingtest.Application{}), process()
-		create := func() (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		_, err := create()
+		_, err := create("the/key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		wrong := says(idempotency.Happened(other.ID))
 		require.ErrorIs(t, log.Resolve(t.Context(), "the/key", wrong), idempotency.ErrInDoubt, "reads can lag")
@@ -225,7 +220,7 @@ func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
 		all := service.Snapshot().Applications
 		own := all[len(all)-1].ID
 		require.NoError(t, log.Resolve(t.Context(), "the/key", says(idempotency.Happened(own))))
-		id, err := create()
+		id, err := create("the/key")
 		require.NoError(t, err)
 		assert.Equal(t, own, id.String())
 	})
