@@ -30,12 +30,11 @@ type simulated struct {
 	options []keyOption
 
 	// Under the lock of the schedule.
-	begun, returned time.Time           // when it was called first, and when first with success
-	sent            map[string]bool     // the calls by which it was executed
-	executed        int                 // how often
-	noAnswer        bool                // somebody has said that it happened, without its answer
-	answers         map[string]struct{} // of the service
-	replay          *string             // the first
+	begun, returned time.Time       // when it was called first, and when first with success
+	sent            map[string]bool // the calls by which it was executed
+	executed        int             // how often
+	noAnswer        bool            // somebody has said that it happened, without its answer
+	replay          *string         // the first
 }
 
 // happened drops a result.
@@ -46,7 +45,7 @@ func (s *schedule) commandOf(key string, describe func(*simulated)) *simulated {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.commands[key] == nil {
-		m := &simulated{key: key, sent: map[string]bool{}, answers: map[string]struct{}{}}
+		m := &simulated{key: key, sent: map[string]bool{}}
 		describe(m)
 		switch s.rolled(key) % 4 {
 		case 0:
@@ -99,11 +98,22 @@ func (m *simulated) isShown() bool {
 	return m.key == "customer" || strings.HasPrefix(m.key, "application")
 }
 
-// gaveUp ends a caller: only a person helps.
-func (c *caller) gaveUp(m *simulated) {
+// giveUp ends a caller: only a person helps.
+func (c *caller) giveUp(m *simulated) {
 	c.note("cannot go on with %s", m.key)
-	c.p.sched.stuck(m.key)
+	c.p.sched.mu.Lock()
+	c.p.sched.held = append(c.p.sched.held, m.key)
+	c.p.sched.mu.Unlock()
 	runtime.Goexit()
+}
+
+// idIn returns the id in a response.
+func idIn(answer any) string {
+	if record, ok := answer.(map[string]any); ok {
+		answer = record["id"]
+	}
+	id, _ := answer.(string)
+	return id
 }
 
 // do calls until the command is done, and returns the id in its answer. It returns false if
@@ -128,16 +138,16 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 			return idIn(answer), true
 		case failed == nil:
 			s.violate("refused as an argument", c, "%s: %v", m.key, err)
-			c.gaveUp(m)
+			c.giveUp(m)
 		case failed.Outcome == lending.OutcomeRejected && failed.StatusCode == http.StatusBadRequest && mayRefuse:
 			return "", false
 		case !s.over.Load():
 			tries = 0
 		case errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, idempotency.ErrLocked) && tries > 12:
-			c.gaveUp(m)
+			c.giveUp(m)
 		case tries > 30:
 			s.violate("no end", c, "%s still fails long after the faults: %v", m.key, err)
-			c.gaveUp(m)
+			c.giveUp(m)
 		}
 		wait := time.Duration(c.random.Int64N(int64(20 * time.Second)))
 		if s.over.Load() || c.random.IntN(2) == 0 {
@@ -148,17 +158,6 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		}
 		bubble.Elapse(wait)
 	}
-}
-
-func idIn(answer any) string {
-	switch answer := answer.(type) {
-	case string:
-		return answer
-	case map[string]any:
-		id, _ := answer["id"].(string)
-		return id
-	}
-	return ""
 }
 
 // call makes one call with the key.
@@ -340,7 +339,7 @@ func (c *caller) withdrawal(number int) {
 		}
 		if s.over.Load() && try > 30 {
 			s.violate("no end", c, "no confirmation of %d", number)
-			c.gaveUp(confirm)
+			c.giveUp(confirm)
 		}
 	}
 }

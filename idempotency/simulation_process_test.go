@@ -228,11 +228,6 @@ func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		c.note("%s: %d", what, resp.StatusCode)
-		if command && resp.StatusCode == http.StatusOK {
-			answer, _ := io.ReadAll(resp.Body)
-			resp.Body = io.NopCloser(bytes.NewReader(answer))
-			s.answered(key, string(answer))
-		}
 		return resp, nil
 	}
 	if !command {

@@ -51,8 +51,10 @@ type schedule struct {
 	commands map[string]*simulated
 	calls    int
 	held     []string // keys with which a caller could not go on
-	counted  map[string]int
-	trace    *simulation.Trace
+
+	traced  sync.Mutex
+	counted map[string]int
+	trace   *simulation.Trace
 }
 
 func newSchedule(seed int) *schedule {
@@ -169,36 +171,25 @@ func (s *schedule) runLanes(p *fleetMember) {
 // named by InDoubt, and a person decides it. At last all is called once more, and nothing
 // may be sent.
 func (s *schedule) finish() {
-	for round := 0; ; round++ {
+	for round := range 12 {
 		p := s.newMember(1000 + round)
-		s.take(p)
-		inDoubt := s.inDoubt(p)
-		for _, key := range s.held {
-			if len(inDoubt) == 0 {
-				s.violate("stuck", nil, "nobody can go on with %s, and nothing is inDoubt", key)
-			}
-		}
-		if len(inDoubt) == 0 || round == 12 {
+		s.runLanes(p)
+		if s.help(s.newCaller(p, "person"), true) == 0 {
 			break
 		}
-		s.help(s.newCaller(p, "person"), true)
 	}
 	sent := s.arrived()
 	p := s.newMember(2000)
-	s.take(p)
+	s.held = nil
+	s.runLanes(p)
 	if n := s.arrived() - sent; n > 0 {
 		s.violate("sent what is done", nil, "%d commands", n)
 	}
-	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
-		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
+	if left := s.help(s.newCaller(p, "person"), true); left > 0 || len(s.held) > 0 {
+		s.violate("never ended", nil, "in doubt: %d, stuck: %v", left, s.held)
 	}
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
-}
-
-func (s *schedule) take(p *fleetMember) {
-	s.held = nil
-	s.runLanes(p)
 }
 
 func (s *schedule) arrived() (n int) {
@@ -208,21 +199,6 @@ func (s *schedule) arrived() (n int) {
 		}
 	}
 	return n
-}
-
-func (s *schedule) inDoubt(p *fleetMember) (keys []string) {
-	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "inDoubt"))
-	list, err := p.log.Keys(ctx, doubtful)
-	if err != nil {
-		s.violate("InDoubt", nil, "%v", err)
-	}
-	for _, u := range list {
-		keys = append(keys, u.Key)
-		if u.Route == "" || u.State == store.NeedsReview && u.Why == "" {
-			s.violate("InDoubt", nil, "says nothing of %+v", u)
-		}
-	}
-	return keys
 }
 
 // helpNowAndThen is a person who looks after what is inDoubt while the faults go on.
@@ -240,8 +216,9 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 	}
 }
 
-// help resolves what is inDoubt: all, or what is needs review and some of the rest.
-func (s *schedule) help(c *caller, all bool) {
+// help resolves the mutations in doubt: all, or those that need a review and some of the rest. It
+// returns how many were in doubt.
+func (s *schedule) help(c *caller, all bool) int {
 	limit := time.Minute
 	if all {
 		limit = 24 * time.Hour
@@ -258,8 +235,7 @@ func (s *schedule) help(c *caller, all bool) {
 			m := s.commands[u.Key]
 			s.mu.Unlock()
 			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{
-				By: "Grace", Why: "looked it up", Sends: u.Sends,
-				Verdict: s.verdict(c, m, false),
+				By: "Grace", Why: "looked it up", Sends: u.Sends, Verdict: s.verdict(c, m, false),
 			})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {
@@ -271,4 +247,5 @@ func (s *schedule) help(c *caller, all bool) {
 			bubble.Elapse(time.Minute)
 		}
 	}
+	return len(list)
 }
