@@ -48,7 +48,8 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 		{"Bulk.CreateApplications", []any{[]any{object, object}}, []any{nil, object, []any{id}}},
 		{"Calculation.Invoice", []any{object}, []any{id}},
 		{
-			"Loans.ConfirmInvoiceWithdrawal", []any{nil, id, map[string]any{"data": id}},
+			"Loans.ConfirmInvoiceWithdrawal",
+			[]any{nil, id, map[string]any{"data": id}},
 			[]any{true, map[string]any{"data": 1}},
 		},
 		{"Loans.ResendWithdrawalOTP", []any{nil, id}, []any{object}},

@@ -3,6 +3,7 @@ package lendingtest_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -203,6 +205,27 @@ func TestUploadStreams(t *testing.T) {
 	last := r.Requests()[1]
 	assert.EqualValues(t, 20<<20+2, last.BodySize)
 	assert.Len(t, last.Body, 64<<10)
+}
+
+// A body that cannot be read is the error of the caller, as with net/http, and no answer of the service.
+func TestBodyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the file is gone")
+	for name, r := range map[string]*rig{"in process": newRig(t), "over sockets": serverRig(t)} {
+		for _, path := range []string{statement(r), "/api/Application/create-customer"} {
+			t.Run(name+" "+strings.Split(path, "/")[3], func(t *testing.T) {
+				body := io.MultiReader(strings.NewReader(`"QUJD`), iotest.ErrReader(gone))
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.base+path, body)
+				require.NoError(t, err)
+				request.Header = http.Header{"Authorization": {"Bearer " + r.token}, "Content-Type": {"application/json"}}
+				response, err := r.client.Do(request)
+				if err == nil {
+					response.Body.Close()
+				}
+				require.ErrorIs(t, err, gone)
+			})
+		}
+	}
 }
 
 func TestSynctest(t *testing.T) {
