@@ -215,6 +215,7 @@ func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
 			Verdict: idempotency.NotHappened(),
 		}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
 		assert.Equal(t, "no published field shows it", fake.Must(log.Keys(t.Context(), doubtful))[0].Why)
 		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
 			By: "ada", Why: "it came", Sends: 2,
