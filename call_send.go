@@ -99,10 +99,10 @@ var mediaJSON = []string{"application/json"}
 // newRequest makes the request of an attempt.
 func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
 	address := x.address // a transport may change its copy
-	hr := &http.Request{
+	hr := (&http.Request{
 		Method: x.request.method, URL: &address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Accept": mediaJSON, "User-Agent": x.client.settings().userAgent},
-	}
+	}).WithContext(ctx)
 	if !token.Value.IsZero() {
 		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}
 	}
@@ -114,7 +114,7 @@ func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
 		hr.Header["Content-Type"] = mediaJSON
 		u.bind(ctx, hr)
 	}
-	return hr.WithContext(ctx)
+	return hr
 }
 
 // once makes an attempt. The http.Client is needed only for its Timeout, because the client

@@ -51,7 +51,9 @@ func TestClient(t *testing.T) {
 		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []any{lendingtest.Cents(5), "x"}, []any{more.Amount, r.Snapshot().Loans[1].Transactions[0].ID})
+	assert.Equal(t, []any{lendingtest.Cents(5), more.Amount, "x"}, []any{
+		more.Amount, more.AvailableBalance, r.Snapshot().Loans[1].Transactions[0].ID,
+	})
 
 	r.post("/api/Calculation/application-invoice-calculation?applicationId="+loan.ApplicationID, invoice).ok()
 	r.post("/api/Loan/make-withdrawal-invoice/"+loan.ID, `{"calculation":`+invoice+`}`).ok()
@@ -126,16 +128,6 @@ func TestClockHasAnEnd(t *testing.T) {
 	moved := r.Now()
 	require.ErrorContains(t, c.Advance(t.Context(), far), "the clock cannot move this far")
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
-}
-
-// A loan of which nothing is drawn is one that can be drawn on.
-func TestClientAddsLoan(t *testing.T) {
-	t.Parallel()
-	_, url := controlled(t)
-	loan, err := control.Dial(url).AddLoan(t.Context(), lendingtest.Loan{Amount: 5_000_00})
-	require.NoError(t, err)
-	assert.True(t, loan.IsEnabled)
-	assert.Equal(t, lendingtest.Cents(5_000_00), loan.AvailableBalance)
 }
 
 // What panics in a test is an error from afar, and every misspelling is one.
