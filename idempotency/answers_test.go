@@ -88,8 +88,7 @@ type lostAnswer struct {
 	id    func(lendingtest.Snapshot) string // the answer; nil if it is lost
 }
 
-// lostAnswers has mutations whose answer is lost although they were executed, and what the next
-// call with the key comes to: an answer, nothing for an answer that no read rebuilds.
+// lostAnswers are mutations with a lost response, and the result of the next call with the key.
 var lostAnswers = map[string]lostAnswer{
 	"Applications.CreateCustomer": {
 		fake.CreateRoute,

@@ -172,7 +172,7 @@ func TestVerdictKeepsTheLockOfTwoSends(t *testing.T) {
 	}
 }
 
-// TestUploadNeedsNoResponse: who knows that it happened has nothing to hand over.
+// TestUploadNeedsNoResponse from a person, nor after a sweep.
 func TestUploadNeedsNoResponse(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
@@ -198,7 +198,7 @@ func TestUploadNeedsNoResponse(t *testing.T) {
 	})
 }
 
-// TestReviewShowsTheReasonOfTheLastSend and not what was said of an earlier time that it was sent.
+// TestReviewShowsTheReasonOfTheLastSend and no words about an earlier send.
 func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
@@ -277,8 +277,8 @@ func TestFailedListIsNotEmpty(t *testing.T) {
 	})
 }
 
-// TestFailedReadOfAnIDIsNoAbsence: a record holds UUIDs of other kinds, of which a read that is
-// not for them may say anything.
+// TestFailedReadOfAnIDIsNoAbsence: a record holds UUIDs of other kinds, and a read of such a UUID can fail
+// in any way.
 func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {

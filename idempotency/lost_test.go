@@ -17,8 +17,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestAnswerThatNoReadRebuilds cuts the answers of mutations that no check covers: each is sent
-// again where that is safe, found by the check of its caller, or listed until a person gives it.
+// TestAnswerThatNoReadRebuilds cuts the responses of mutations without a check: the log resends where a
+// second execution is safe, the caller's check finds the response, or a person supplies it.
 func TestAnswerThatNoReadRebuilds(t *testing.T) {
 	const route = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
 	given := map[string]any{"advanceRate": 0.75}

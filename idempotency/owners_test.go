@@ -58,8 +58,8 @@ func TestLockThatWasFreedMeanwhileIsTaken(t *testing.T) {
 	})
 }
 
-// TestLockOfACheckIsWaitedForAMoment has a second mutation meet a first that is making its check: the
-// hint is not for how long that may take at most.
+// TestLockOfACheckIsWaitedForAMoment has a second mutation meet a first during its check: the wait is a
+// moment, not the longest time of a check.
 func TestLockOfACheckIsWaitedForAMoment(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		create := creating(t, service)

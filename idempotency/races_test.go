@@ -21,8 +21,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestMutationLaterThanMaxLatenessHappensTwice shows what MaxLateness stands for, and that the service
-// counts it: what is executed later than that is done twice.
+// TestMutationLaterThanMaxLatenessHappensTwice shows the meaning of MaxLateness: the service executes a
+// mutation twice if the first execution is later.
 func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
@@ -116,9 +116,8 @@ func (f frozen) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// TestOwnerKnowsMore has a process stand still while another one finds out what it can. What
-// the first knows when it goes on is more than that no read tells, and no more than a look
-// that has found it done.
+// TestOwnerKnowsMore freezes a process while another finds what it can. The result of the first process
+// counts more than a review, and less than a check with a result.
 func TestOwnerKnowsMore(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -336,8 +335,7 @@ func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	})
 }
 
-// TestLaterReadEndsNoReview has what no read told be told by a later one: of whom that is, nobody
-// knows.
+// TestLaterReadEndsNoReview has a later read show an offer: nobody knows whose offer it is.
 func TestLaterReadEndsNoReview(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
@@ -393,8 +391,7 @@ func TestKeyIsForOneRoute(t *testing.T) {
 	})
 }
 
-// TestRejectedMutationMayBeCorrected corrects one that has been rejected, and none that may
-// have happened before.
+// TestRejectedMutationMayBeCorrected after its first send, and not after a send with an unknown outcome.
 func TestRejectedMutationMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
 		t.Run(fmt.Sprintf("sent before=%t", before.ResetBefore), func(t *testing.T) {
@@ -423,8 +420,8 @@ func TestRejectedMutationMayBeCorrected(t *testing.T) {
 	}
 }
 
-// flaky is a store that minds the end of a context, and whose first save as sent fails though
-// it is done, if loses is set.
+// flaky is a store with an eye on the context. Its first save as sent fails and has its effect, if loses
+// is set.
 type flaky struct {
 	store.Store
 	loses *bool
@@ -442,8 +439,8 @@ func (f flaky) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// TestOutcomeIsRecorded has a call end with its context: that its answer is lost is
-// written down all the same, and that a mutation has not left, too.
+// TestOutcomeIsRecorded ends the context of a call: the log records a lost response, and a mutation
+// without a send, all the same.
 func TestOutcomeIsRecorded(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		loses := true

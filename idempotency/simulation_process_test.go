@@ -193,8 +193,8 @@ func isCommand(r *http.Request) bool {
 
 var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
-// RoundTrip is the way of the client to the service. What a process that stands still has not
-// sent before the end of its context, it does not send.
+// RoundTrip is the way of the client to the service. A frozen process sends nothing after the end of its
+// context.
 func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c := callerIn(ctx)

@@ -54,8 +54,7 @@ func (c *caller) begin(m *simulated) {
 	}
 }
 
-// leaves holds that what is sent has been written down. What may be repeated can be done
-// meanwhile, by a process that stood still with the answer in its hands.
+// leaves checks the record of a send. Another process can end a mutation with SafeToRepeat in between.
 func (s *schedule) leaves(c *caller) {
 	entry, err := s.entries.Load(context.Background(), ":"+c.key)
 	if c.sends++; c.sends > 1 {
@@ -107,7 +106,7 @@ func (s *schedule) executes(e lendingtest.Event) {
 	}
 }
 
-// returned holds that what a call has returned is the truth.
+// returned compares the result of a call with the truth.
 func (s *schedule) returned(c *caller, m *simulated, body, id string, err error) {
 	_, truth := m.done(s.service.Snapshot())
 	s.mu.Lock()

@@ -142,6 +142,8 @@ func TestClientErrors(t *testing.T) {
 	require.EqualError(t, c.Answer(ctx, misspelt, nil), nearest)
 	_, err := c.Executed(ctx, misspelt)
 	require.EqualError(t, err, nearest)
+	_, err = c.Arrived(ctx, misspelt)
+	require.EqualError(t, err, nearest)
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
 	require.EqualError(t, err, "lendingtest: no application x")
 	require.EqualError(t, c.Post(ctx, "redeliver", map[string]int{"number": 7}, nil), "lendingtest: no delivery number 7")

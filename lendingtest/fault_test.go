@@ -197,21 +197,6 @@ func TestFaultForEverUntilCleared(t *testing.T) {
 	r.cancel(id).ok()
 }
 
-func TestUnknownRoutePanics(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	const route = "GET /api/Loan/get-loan/{id}"
-	for _, f := range []func(){
-		func() { r.Fail(route, lendingtest.Fault{}) },
-		func() { r.Answer(route, nil) },
-		func() { r.Executed(route) },
-		func() { r.Arrived(route) },
-	} {
-		assert.PanicsWithValue(t, `lendingtest: no route "GET /api/Loan/get-loan/{id}"; `+
-			`perhaps "GET /api/Loan/get-loan/{loanId}"; Routes returns all`, f)
-	}
-}
-
 func TestAnswerIsReplaced(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		const route = "POST /api/Communication/post-messages/{applicationId}"

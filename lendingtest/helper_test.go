@@ -191,6 +191,7 @@ func (r reply) refused(status int, code string, fields ...string) problem {
 	for _, text := range []string{p.Title, p.Detail, p.Instance, p.TraceID, p.CorrelationID} {
 		require.NotEmpty(r.t, text, r.body)
 	}
+	require.Equal(r.t, status == http.StatusUnauthorized, strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer"))
 	require.Contains(r.t, r.body, `"errors":[`)
 	var named []string
 	for _, e := range p.Errors {
