@@ -281,8 +281,8 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
-// TestIdempotency follows a mutation with a key: its call is told as what the log did with
-// it, and why that did not send it, and its checks.
+// The span of a mutation with a key tells how the log treated it, and the reason if the log did not
+// send it. Checks have spans of their own.
 func TestIdempotency(t *testing.T) {
 	const create, check = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
 	service, entries := newService(t), store.NewMemory()

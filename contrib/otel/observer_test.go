@@ -169,7 +169,7 @@ func TestSampler(t *testing.T) {
 	observe(t.Context(), lending.Attempt{Effect: lending.Mutation, Number: 2})
 	assert.Equal(t, values(tel.span(t).Attributes), sampler.seen)
 	_, points := tel.measured(t)
-	assert.Len(t, points, 2, "what is not sampled is measured all the same")
+	assert.Len(t, points, 2, "a read without a span is measured")
 }
 
 type dropReads struct {

@@ -74,7 +74,7 @@ func TestPutTx(t *testing.T) {
 	go func() { waited <- inbox.Put(t.Context(), event("a")) }()
 	require.NoError(t, inbox.PutTx(t.Context(), tx, event("b")), "the transaction goes on")
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.NoError(t, <-waited, "what was rolled back is no duplicate")
+	require.NoError(t, <-waited, "an event that was rolled back is no duplicate")
 	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
 	takeEvent(t, inbox, "")
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -162,7 +162,7 @@ func TestInboxForgets(t *testing.T) {
 		"SELECT count(*) FROM lending_inbox_seen WHERE name = 'test' AND octet_length(key) = 32").Scan(&known))
 	require.Equal(t, 2500+1, known, "those that have not expired, and the second a")
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
-	require.Equal(t, 2, counts(t, inbox).Waiting+counts(t, inbox).Running, "what waits is not forgotten")
+	require.Equal(t, 2, counts(t, inbox).Waiting+counts(t, inbox).Running, "waiting events are not forgotten")
 }
 
 func lendingTakes(ctx context.Context, inbox *lendingpostgres.Inbox) error {
@@ -233,10 +233,10 @@ func TestInboxIdles(t *testing.T) {
 			tracer.idle(t, tt.idle)
 			require.NoError(t, inbox.Put(t.Context(), event("a")))
 			require.Equal(t, lending.EventName("a"), <-acted, "a new event wakes")
-			require.Equal(t, lending.EventName("a"), <-acted, "what is due wakes")
+			require.Equal(t, lending.EventName("a"), <-acted, "a due retry wakes")
 			if tt.hears {
 				require.NoError(t, inboxOf(connect(t, url), &tt.options).Put(t.Context(), event("b")))
-				require.Equal(t, lending.EventName("b"), <-acted, "what another process has put")
+				require.Equal(t, lending.EventName("b"), <-acted, "the event of another process")
 			}
 			cancel()
 			running.Wait()

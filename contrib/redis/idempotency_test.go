@@ -214,7 +214,7 @@ func TestIdempotencySaveThatIsRefusedInTheMiddle(t *testing.T) {
 	require.Equal(t, []string{"b", "c"}, listSent(t, entries))
 	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
 	require.NoError(t, err)
-	require.Len(t, listed, 1, "what the index has too much does not count")
+	require.Len(t, listed, 1, "a wrong row of the index does not count")
 	require.NoError(t, entries.Save(t.Context(), sent("d", "lock of a")), "it was given up")
 	require.ErrorAs(t, entries.Save(t.Context(), sent("e", "third of a")), &held)
 	require.Equal(t, "a", held.Key)

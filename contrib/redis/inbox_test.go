@@ -139,7 +139,7 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, webhook.InboxCounts{}, counts)
-	require.NoError(t, inbox.Retry(t.Context(), taken, 0), "what is lost")
+	require.NoError(t, inbox.Retry(t.Context(), taken, 0), "a lost event")
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	counts, err = inbox.Counts(t.Context())
 	require.NoError(t, err)

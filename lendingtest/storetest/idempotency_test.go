@@ -211,7 +211,7 @@ func (m *idempotencyModel) Replace(ctx context.Context, entries []store.Entry) (
 		was, found := m.entries[key]
 		m.unlocked("compares before it replaces")
 		other := was.Revision != entry.Revision && m.flaw != "replaces any revision"
-		if other || !found && m.flaw != "makes what it replaces" {
+		if other || !found {
 			if m.flaw == "counts what it leaves out" {
 				replaced++
 			}
@@ -313,152 +313,52 @@ func (m *idempotencyModel) isBefore(e entryModel, after uint64) bool {
 
 func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, idempotencyRules(), openIdempotency, map[string][]string{
-		"is for one process": nil,
-		"returns an empty entry for none": {
-			"a new store is empty",
-			"keys and locks differ in every byte", "a lock has one entry",
-			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
-			"parallel Saves are not mixed", "Replace deletes an entry without a state",
-			"Replace saves the entries whose revision matches",
+		"a new store is empty": {"returns an empty entry for none", "makes an entry of any revision"},
+		"Load returns the saved entry unchanged": {
+			"cuts data", "keeps data as text", "keeps the data of before for none",
 		},
-		"makes an entry of any revision": {"a new store is empty"},
-		"cuts data":                      {"Load returns the saved entry unchanged"},
-		"keeps data as text": {
-			"Load returns the saved entry unchanged",
-			"saved entries survive their process",
+		"keys and locks differ in every byte": {"folds the case of keys"},
+		"every Save increments the revision":  {"counts to nine"},
+		"Save refuses another revision": {
+			"saves over any older revision", "compares the low half of a revision",
+			"gives the lock up before it compares", "begins the age anew with a refusal",
 		},
-		"keeps the data of before for none": {
-			"Load returns the saved entry unchanged",
-			"saved entries survive their process",
+		"a lock has one entry": {
+			"does not guard locks", "guards the locks of what is sent alone", "refuses its own lock", "names the wrong key",
 		},
-		"folds the case of keys": {
-			"keys and locks differ in every byte",
-			"List selects by prefix",
+		"a released lock is free": {"keeps a lock for ever"},
+		"Save refuses the lock of another entry and changes nothing": {
+			"writes before it looks at the lock", "gives the lock up for one that it does not get",
 		},
-		"counts to nine": {
-			"every Save increments the revision",
-			"one of many parallel Saves succeeds", "parallel Saves are not mixed", "one of many parallel Replaces succeeds",
+		"Replace saves the entries whose revision matches": {
+			"replaces any revision", "counts what it leaves out",
 		},
-		"saves over any older revision": {
-			"Save refuses another revision",
-			"Save refuses the lock of another entry and changes nothing",
+		"Replace deletes an entry without a state": {"keeps what has no state", "keeps the lock of what it deletes"},
+		"Replace takes no lock":                    {"takes a lock with Replace"},
+		"Age is the time since the last Save": {
+			"returns the age that was given", "keeps the age of the first Save", "begins the age anew with Load",
 		},
-		"compares the low half of a revision":  {"Save refuses another revision"},
-		"gives the lock up before it compares": {"Save refuses another revision"},
-		"begins the age anew with a refusal":   {"Save refuses another revision"},
-		"does not guard locks": {
-			"keys and locks differ in every byte",
-			"Save refuses another revision", "a lock has one entry", "a released lock is free",
-			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
-			"processes share the entries", "saved entries survive their process",
-			"Replace deletes an entry without a state", "Replace takes no lock",
+		"List selects by prefix":        {"takes a prefix for a pattern"},
+		"List selects by state":         {"lists every state"},
+		"List selects by age":           {"lists the young"},
+		"List returns the oldest first": {"lists by key", "lists by state", "lists the youngest first"},
+		"List returns no more than the limit": {
+			"looks at the prefix last", "lists without a limit", "lists a hundred at most",
 		},
-		"guards the locks of what is sent alone": {
-			"a lock has one entry",
-			"saved entries survive their process",
+		"pages of List follow each other": {
+			"begins each page with the end of the one before", "leaves one out between pages", "takes any text for a position",
 		},
-		"refuses its own lock": {
-			"Load returns the saved entry unchanged",
-			"Save refuses another revision", "a lock has one entry",
-			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
-			"one of many parallel Saves succeeds", "processes share the entries", "saved entries survive their process",
-			"methods return when their context has ended", "Replace deletes an entry without a state",
+		"pages of List miss no entry that changes meanwhile": {"counts the entries of a page"},
+		"pages of List have a bounded size":                  {"lists all bytes"},
+		"the caller owns the returned entries":               {"lends what it keeps", "keeps what it is lent"},
+		"one of many parallel Saves succeeds":                {"compares before it locks"},
+		"one of many parallel Replaces succeeds":             {"compares before it replaces"},
+		"one of many parallel keys gets the lock":            {"looks at the lock before it locks"},
+		"parallel Saves are not mixed":                       {"writes the revision before the data"},
+		"processes share the entries":                        {"is each process's own"},
+		"saved entries survive their process": {
+			"is each process's own", "forgets its locks with its process", "begins ages anew with each process",
 		},
-		"names the wrong key": {
-			"keys and locks differ in every byte",
-			"Save refuses another revision", "a lock has one entry", "a released lock is free",
-			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
-			"processes share the entries", "saved entries survive their process",
-			"Replace takes no lock", "Replace deletes an entry without a state",
-		},
-		"keeps a lock for ever": {
-			"keys and locks differ in every byte",
-			"a released lock is free", "processes share the entries", "saved entries survive their process",
-		},
-		"writes before it looks at the lock": {
-			"keys and locks differ in every byte",
-			"Save refuses another revision", "a lock has one entry", "a released lock is free",
-			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
-			"processes share the entries", "saved entries survive their process",
-			"Replace takes no lock", "Replace deletes an entry without a state",
-		},
-		"gives the lock up for one that it does not get": {"Save refuses the lock of another entry and changes nothing"},
-		"returns the age that was given": {
-			"Save refuses another revision",
-			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
-			"saved entries survive their process", "Replace saves the entries whose revision matches",
-		},
-		"keeps the age of the first Save": {
-			"Age is the time since the last Save", "List selects by state",
-			"List selects by age", "List returns the oldest first",
-			"pages of List miss no entry that changes meanwhile",
-		},
-		"begins the age anew with Load": {
-			"Save refuses another revision",
-			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
-			"saved entries survive their process", "Replace saves the entries whose revision matches",
-		},
-		"takes a prefix for a pattern": {
-			"keys and locks differ in every byte", "List selects by prefix",
-			"pages of List follow each other",
-		},
-		"looks at the prefix last": {"List returns no more than the limit", "pages of List follow each other"},
-		"lists every state": {
-			"Save refuses another revision",
-			"Save refuses the lock of another entry and changes nothing", "List selects by state",
-			"List returns no more than the limit", "pages of List follow each other",
-			"Replace saves the entries whose revision matches",
-		},
-		"lists the young": {"List selects by age"},
-		"lists by key": {
-			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit", "pages of List miss no entry that changes meanwhile",
-			"pages of List follow each other", "Replace saves the entries whose revision matches",
-		},
-		"lists by state": {
-			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit", "saved entries survive their process",
-			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
-		},
-		"lists the youngest first": {
-			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit", "saved entries survive their process",
-			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
-			"pages of List have a bounded size", "Replace saves the entries whose revision matches",
-		},
-		"lists without a limit": {
-			"List returns no more than the limit",
-			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
-		},
-		"lists a hundred at most": {"List returns no more than the limit"},
-		"begins each page with the end of the one before": {
-			"pages of List follow each other",
-			"pages of List miss no entry that changes meanwhile", "pages of List have a bounded size",
-			"Replace saves the entries whose revision matches",
-		},
-		"leaves one out between pages": {
-			"pages of List follow each other",
-			"pages of List miss no entry that changes meanwhile", "pages of List have a bounded size",
-		},
-		"counts the entries of a page":  {"pages of List miss no entry that changes meanwhile"},
-		"takes any text for a position": {"pages of List follow each other"},
-		"lists all bytes":               {"pages of List have a bounded size"},
-		"lends what it keeps":           {"the caller owns the returned entries"},
-		"keeps what it is lent":         {"the caller owns the returned entries"},
-		"compares before it locks":      {"one of many parallel Saves succeeds", "parallel Saves are not mixed"},
-		"looks at the lock before it locks": {
-			"one of many parallel Saves succeeds", "one of many parallel keys gets the lock",
-			"parallel Saves are not mixed",
-		},
-		"writes the revision before the data": {"parallel Saves are not mixed"},
-		"is each process's own": {
-			"one of many parallel Saves succeeds", "one of many parallel keys gets the lock",
-			"parallel Saves are not mixed", "processes share the entries",
-			"saved entries survive their process", "Replace deletes an entry without a state",
-			"Replace saves the entries whose revision matches",
-		},
-		"forgets its locks with its process": {"saved entries survive their process"},
-		"begins ages anew with each process": {"saved entries survive their process"},
-		"outlasts its context":               {"methods return when their context has ended"},
-	})
+		"methods return when their context has ended": {"outlasts its context"},
+	}, "is for one process")
 }

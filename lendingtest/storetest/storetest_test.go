@@ -3,8 +3,6 @@ package storetest
 import (
 	"fmt"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,47 +35,39 @@ func (r *recorder) Fatalf(format string, arguments ...any) {
 	runtime.Goexit()
 }
 
-// eachFlaw fails unless a store without a flaw keeps every rule, a store with a flaw breaks
-// exactly the listed rules, and each rule finds at least one flaw. A question mark marks a rule
-// that a flaw breaks only in some interleavings. The tests of the stores run the suites in real
-// time.
-func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, flaws map[string][]string) {
+// eachFlaw fails unless each rule finds its flaws, and a store that has none, or only does what sound
+// says, keeps every rule. The tests of the stores run the suites in real time.
+func eachFlaw[P any](
+	t *testing.T, rules []rule[P], place func(flaw string) P, flaws map[string][]string, sound ...string,
+) {
 	t.Helper()
-	found := map[string]bool{}
-	flaws["has none"] = nil
-	for flaw, want := range flaws {
-		var broken []string
-		for _, rule := range rules {
-			synctest.Test(t, func(t *testing.T) {
-				r, ended := &recorder{TB: t}, make(chan struct{})
-				go func() {
-					defer close(ended)
-					rule.check(r, place(flaw))
-				}()
-				<-ended
-				wait(2 * long) // for calls that nobody waits for
-				if len(r.said) > 0 {
-					broken, found[rule.name] = append(broken, rule.name), true
-					t.Logf("%s: %s: %s", flaw, rule.name, r.said[0])
-				}
-			})
-		}
-		for _, name := range want {
-			exists := slices.ContainsFunc(rules, func(r rule[P]) bool { return r.name == strings.TrimSuffix(name, "?") })
-			assert.True(t, exists, "there is no rule %q", name)
-		}
-		for _, rule := range want {
-			assert.True(t, strings.HasSuffix(rule, "?") || slices.Contains(broken, rule), "a store that %s keeps: %s",
-				flaw, rule)
-		}
-		for _, rule := range broken {
-			assert.True(t, slices.Contains(want, rule) || slices.Contains(want, rule+"?"), "a store that %s breaks: %s",
-				flaw, rule)
-		}
+	found := func(t *testing.T, rule rule[P], flaw string) (said []string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			r, ended := &recorder{TB: t}, make(chan struct{})
+			go func() {
+				defer close(ended)
+				rule.check(r, place(flaw))
+			}()
+			<-ended
+			wait(2 * long) // for calls that nobody waits for
+			said = r.said
+		})
+		return said
 	}
 	for _, rule := range rules {
-		assert.True(t, found[rule.name], "no store breaks %q", rule.name)
+		t.Run(rule.name, func(t *testing.T) {
+			for _, store := range append(sound, "has no flaw") {
+				assert.Empty(t, found(t, rule, store), "a store that %s", store)
+			}
+			assert.NotEmpty(t, flaws[rule.name], "no store breaks the rule")
+			for _, flaw := range flaws[rule.name] {
+				assert.NotEmpty(t, found(t, rule, flaw), "a store that %s", flaw)
+			}
+		})
+		delete(flaws, rule.name)
 	}
+	assert.Empty(t, flaws, "there are no such rules")
 }
 
 // pause gives other goroutines the time to run, for flaws that are races.

@@ -146,44 +146,23 @@ func (c *cachedTokens) Save(ctx context.Context, token lending.StoredToken) erro
 
 func TestTokenStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, tokenStoreRules(), openTokens, map[string][]string{
-		"shows a lease as a token": {"a new store is empty"},
-		"cuts a text":              {"Load returns the last saved token"},
-		"refuses an equal fence": {
-			"Load returns the last saved token", "Save refuses an older token",
-			"Save compares only the fence",
+		"a new store is empty":              {"shows a lease as a token"},
+		"Load returns the last saved token": {"cuts a text"},
+		"Save refuses an older token":       {"refuses an equal fence", "keeps what it refuses"},
+		"Save compares only the fence":      {"saves for the owner of the lease alone"},
+		"one owner has the lease":           {"gives the owner another fence"},
+		"a lease lasts for ttl from now":    {"does not prolong", "does not shorten"},
+		"a lease expires": {
+			"has leases that do not end", "ends a lease early", "ends a token with the lease",
 		},
-		"keeps what it refuses": {
-			"Save refuses an older token",
-			"parallel Saves are not mixed?",
+		"Release ends the lease of its owner only": {
+			"lets anybody release", "does not release", "fails to release what is another's",
 		},
-		"saves for the owner of the lease alone": {"Save compares only the fence"},
-		"gives the owner another fence":          {"one owner has the lease", "processes share the lease"},
-		"does not prolong":                       {"a lease lasts for ttl from now"},
-		"does not shorten":                       {"a lease lasts for ttl from now"},
-		"has leases that do not end": {
-			"a lease lasts for ttl from now", "a lease expires",
-			"methods return when their context has ended?",
-		},
-		"ends a lease early":          {"a lease expires"},
-		"ends a token with the lease": {"a lease expires"},
-		"lets anybody release":        {"Release ends the lease of its owner only"},
-		"does not release": {
-			"Save refuses an older token", "Save compares only the fence",
-			"Release ends the lease of its owner only", "the fence is higher with every lease",
-			"processes share the token", "processes share the lease", "one of many parallel Acquires gets the lease",
-		},
-		"fails to release what is another's": {
-			"Release ends the lease of its owner only",
-			"one of many parallel Acquires gets the lease",
-		},
-		"gives an owner the fence that it had": {"the fence is higher with every lease"},
-		"caches what it has loaded":            {"processes share the token", "parallel Saves are not mixed"},
-		"is each process's own": {
-			"processes share the token", "processes share the lease",
-			"one of many parallel Acquires gets the lease", "parallel Saves are not mixed",
-		},
-		"looks before it locks":            {"one of many parallel Acquires gets the lease"},
-		"writes the fence before the text": {"parallel Saves are not mixed"},
-		"outlasts its context":             {"methods return when their context has ended"},
+		"the fence is higher with every lease":         {"gives an owner the fence that it had"},
+		"processes share the token":                    {"caches what it has loaded", "is each process's own"},
+		"processes share the lease":                    {"is each process's own"},
+		"one of many parallel Acquires gets the lease": {"looks before it locks"},
+		"parallel Saves are not mixed":                 {"writes the fence before the text"},
+		"methods return when their context has ended":  {"outlasts its context"},
 	})
 }

@@ -10,8 +10,8 @@ import (
 // documents is the number of documents that the service requires for each application.
 const documents = 2
 
-// Count prints the number of records that the customers have in the service after a trial with
-// the approval. Count returns an error unless every customer has each record once.
+// Count prints the number of records that the customers have in the service after a
+// trial. Count returns an error unless every customer has each record once.
 func (r Result) Count(out io.Writer, customers int) error {
 	offers, submitted, signed, withdrawals := 0, 0, 0, 0
 	for _, application := range r.State.Applications {

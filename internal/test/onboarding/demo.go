@@ -25,7 +25,7 @@ const (
 // Demo runs the trial for a person who watches: the service loses 20 % of its responses, and
 // workers live for 200 ms at most. Demo prints the progress, and counts the records in the service.
 func (t Trial) Demo(ctx context.Context, out io.Writer) error {
-	t.Lost, t.Held, t.Life, t.Approval = 0.2, held, 200*time.Millisecond, true
+	t.Lost, t.Held, t.Life = 0.2, held, 200*time.Millisecond
 	t.Tell = Show(out, len(t.Customers))
 	result, err := t.Run(ctx)
 	if err != nil {

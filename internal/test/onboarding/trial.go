@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,7 +46,6 @@ type Trial struct {
 	Fleet     int           // workers at the same time; 0 means a single worker
 	Kills     int           // kills of workers, spread evenly over the commands
 	Life      time.Duration // a worker is killed at random within this time
-	Approval  bool          // the workers do the approval, which opens the loan; otherwise processing opens the loan
 	ReadLag   time.Duration // reads show writes so late
 
 	// Worker returns the command that starts a worker for the service at address. The worker
@@ -99,12 +97,9 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 
 // Run starts workers, each after the end of its predecessor, until all orders are done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
-	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now(), opened: map[string]bool{}}
+	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now()}
 	defer r.service.Close()
 	r.plan()
-	if !t.Approval {
-		r.service.Watch(r.openLoans)
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/", r.service)
 	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
@@ -149,9 +144,6 @@ type run struct {
 	mu     sync.Mutex // locked while Killed and Tell run
 	doomed int        // workers that are killed or about to be killed
 	kills  int
-
-	loans  sync.Mutex
-	opened map[string]bool // by application
 }
 
 // plan injects faults into some of the requests. After a number of good requests, a request
@@ -185,24 +177,6 @@ func (r *run) plan() {
 	}
 }
 
-// openLoans opens the loan of a processed application, in place of the people who do this in
-// practice.
-func (r *run) openLoans(e lendingtest.Event) {
-	request := e.Late
-	if request == nil {
-		request = e.Request
-	}
-	if request == nil || request.Route != Process || !request.Executed {
-		return
-	}
-	r.loans.Lock()
-	defer r.loans.Unlock()
-	if id := path.Base(request.Path); !r.opened[id] {
-		r.opened[id] = true
-		r.service.AddLoan(lendingtest.Loan{ApplicationID: id})
-	}
-}
-
 // fleet runs workers until all orders are done. If a worker gives up, all workers end.
 func (r *run) fleet(ctx context.Context, address string) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -225,13 +199,9 @@ func (r *run) fleet(ctx context.Context, address string) error {
 
 // due reports whether to kill a worker now. If so, due counts the kill.
 func (r *run) due() bool {
-	executed, wanted := 0, 0
+	executed, wanted := 0, len(routes)*len(r.Customers)
 	for _, route := range routes {
-		n := r.service.Executed(route)
-		executed += n
-		if r.Approval || n > 0 {
-			wanted += len(r.Customers)
-		}
+		executed += r.service.Executed(route)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

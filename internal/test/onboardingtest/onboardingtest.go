@@ -1,5 +1,5 @@
-// Package onboardingtest kills a worker at random while it uses an idempotency store, and
-// compares the result with a worker without a store: see package onboarding.
+// Package onboardingtest kills a worker at random while it uses an idempotency store: see package
+// onboarding.
 package onboardingtest
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	orders = flag.Int("onboardings", 20, "how many customers the kill test of a log takes along; from 100 on as many without a log, to compare")
+	orders = flag.Int("onboardings", 20, "how many customers the kill test of a log takes along")
 	kills  = flag.Int("workerkills", 8, "how often the kill test of a log kills its worker")
 	lost   = flag.Float64("lostresponses", 0.1, "the share of the responses that the kill test of a log loses or cuts")
 	lag    = flag.Duration("readlag", 100*time.Millisecond, "how late reads show writes in the kill test of a log")
@@ -26,8 +26,8 @@ var (
 
 const (
 	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the worker process
-	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // location of the log, or of the files
-	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders, lag of reads, and whether there is a log
+	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // location of the log
+	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders and lag of reads
 )
 
 const (
@@ -56,21 +56,16 @@ func Worker(open func(entries string) (store.Store, func() error, error)) (code 
 func child(address string, open func(entries string) (store.Store, func() error, error)) error {
 	var n int
 	var lag time.Duration
-	var keyed bool
-	if _, err := fmt.Sscan(os.Getenv(howVariable), &n, (*int64)(&lag), &keyed); err != nil {
+	if _, err := fmt.Sscan(os.Getenv(howVariable), &n, (*int64)(&lag)); err != nil {
 		return err
 	}
-	place, ctx := os.Getenv(storeVariable), context.Background()
-	if !keyed {
-		return work(ctx, address, n, place, nil)
-	}
-	entries, stop, err := open(place)
+	entries, stop, err := open(os.Getenv(storeVariable))
 	if err != nil {
 		return err
 	}
 	log, err := idempotency.NewLog(entries, &idempotency.Options{MaxLateness: held + lag + margin})
 	if err == nil {
-		err = work(ctx, address, n, "", log)
+		err = work(context.Background(), address, n, log)
 	}
 	if failed := stop(); err == nil {
 		err = failed
@@ -81,40 +76,16 @@ func child(address string, open func(entries string) (store.Store, func() error,
 // Size returns the number of customers and the number of kills, from the flags.
 func Size() (customers, workerKills int) { return *orders, *kills }
 
-// many is a number of customers for which a worker without a log certainly repeats a command.
+// many is a number of customers for which some keys are in doubt.
 const many = 100
 
 // Kill runs a worker with its log in store through the whole approval, and kills the worker many
 // times. Responses are lost or cut, and reads are late. The test fails if a command is missing
-// at the end, although its call succeeded, or if a command ran twice that must not. With many
-// customers Kill compares the result with a worker without a log and without the approval.
+// at the end, although its call succeeded, or if a command ran twice that must not.
 //
 // If between is not nil, Kill calls it from time to time, for example to restart the server of
 // the log.
 func Kill(t *testing.T, entries string, between func()) {
-	t.Helper()
-	with := try(t, entries, true, between)
-	var table strings.Builder
-	if err := with.Count(&table, *orders); err != nil {
-		t.Errorf("done twice, or said to be done and missing: %v", err)
-	}
-	t.Logf("%s%d keys were in doubt; persons looked up %d of them %v", table.String(), len(with.InDoubt), len(with.Reviewed), with.Reviewed)
-	if *orders < many {
-		return
-	}
-	without := try(t, t.TempDir(), false, nil)
-	beyond := func(route string) int {
-		_, n, _ := without.Of(route)
-		return n
-	}
-	t.Logf("done once too often: %d customers, %d applications, %d processings, %d withdrawals", beyond(onboarding.CreateCustomer),
-		beyond(onboarding.CreateApplication), beyond(onboarding.Process), beyond(onboarding.Confirm))
-	if beyond(onboarding.CreateApplication) == 0 {
-		t.Error("nothing was done twice without a log either: this test shows nothing")
-	}
-}
-
-func try(t *testing.T, entries string, keyed bool, between func()) onboarding.Result {
 	t.Helper()
 	killed := 0
 	customers := make([]string, *orders)
@@ -124,7 +95,7 @@ func try(t *testing.T, entries string, keyed bool, between func()) onboarding.Re
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*orders)*time.Second)
 	defer cancel()
 	result, err := onboarding.Trial{
-		Customers: customers, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Approval: keyed,
+		Customers: customers, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag,
 		Killed: func() {
 			if killed++; between != nil && killed%4 == 2 {
 				between()
@@ -132,18 +103,22 @@ func try(t *testing.T, entries string, keyed bool, between func()) onboarding.Re
 		},
 		Worker: func(address string) *exec.Cmd {
 			worker := exec.Command(os.Args[0], "-test.run=^$")
-			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+entries, howVariable+fmt.Sprintf("=%d %d %t", *orders, *lag, keyed))
+			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+entries,
+				howVariable+fmt.Sprintf("=%d %d", *orders, *lag))
 			return worker
 		},
 	}.Run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	how := "without a log"
-	if keyed {
-		how = "with a log"
+	var table strings.Builder
+	if err := result.Count(&table, *orders); err != nil {
+		t.Errorf("done twice, or said to be done and missing: %v", err)
 	}
-	t.Logf("%d onboardings %s in %s, the worker killed %d times, %d responses lost or cut, reads %s late",
-		*orders, how, result.Elapsed.Round(time.Millisecond), result.Kills, result.Lost, *lag)
-	return result
+	t.Logf("%d onboardings in %s, the worker killed %d times, %d responses lost or cut, reads %s late%s",
+		*orders, result.Elapsed.Round(time.Millisecond), result.Kills, result.Lost, *lag, table.String())
+	t.Logf("%d keys were in doubt; persons looked up %d of them %v", len(result.InDoubt), len(result.Reviewed), result.Reviewed)
+	if *orders >= many && len(result.InDoubt) == 0 {
+		t.Error("no key was in doubt: this test shows nothing")
+	}
 }

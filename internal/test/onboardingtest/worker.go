@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -18,25 +19,17 @@ import (
 )
 
 // work does all orders, some at a time, until they are done.
-func work(ctx context.Context, address string, orders int, keep string, log *idempotency.Log) error {
-	options := []lending.Option{lending.WithCredentials(lending.Credentials{
+func work(ctx context.Context, address string, orders int, log *idempotency.Log) error {
+	client, err := lending.New(address, lending.WithIdempotency(log), lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
-	})}
-	if log != nil {
-		options = append(options, lending.WithIdempotency(log))
-	}
-	client, err := lending.New(address, options...)
+	}))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	take := (&worker{client, address, keep}).persist
-	if log != nil {
-		k := &keyed{&partner.Partner{Client: client, Phone: address + onboarding.PhonePath, Persons: true}, log, address}
-		if err := k.reportLeft(ctx); err != nil {
-			return err
-		}
-		take = k.persist
+	k := &keyed{&partner.Partner{Client: client, Phone: address + onboarding.PhonePath, Persons: true}, log, address}
+	if err := k.reportLeft(ctx); err != nil {
+		return err
 	}
 	next := make(chan int)
 	failed := make(chan error, concurrency)
@@ -44,7 +37,7 @@ func work(ctx context.Context, address string, orders int, keep string, log *ide
 	for range concurrency {
 		group.Go(func() {
 			for n := range next {
-				if err := take(ctx, n); err != nil {
+				if err := k.persist(ctx, n); err != nil {
 					failed <- err
 					return
 				}
@@ -63,6 +56,11 @@ func work(ctx context.Context, address string, orders int, keep string, log *ide
 	close(failed)
 	return <-failed
 }
+
+// asked is the time of the orders.
+var asked = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func email(n int) string { return fmt.Sprintf("customer-%d@example.com", n) }
 
 // keyed carries orders out with a log, through the whole approval.
 type keyed struct {
@@ -159,4 +157,19 @@ func (k *keyed) reportLeft(ctx context.Context) error {
 			filter.After = entry.Position
 		}
 	}
+}
+
+// ask reads a page of the trial that is not the service's.
+func ask(ctx context.Context, method, address string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	return string(page), err
 }

@@ -289,21 +289,10 @@ func (r *rig) sendAll() {
 
 func (r *rig) send(client *http.Client, e *webhook.Event, persist bool) {
 	for {
-		request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url, bytes.NewReader(e.Body()))
-		if err != nil {
-			r.t.Error(err)
-			return
-		}
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set(webhook.SignatureHeader, lending.Sign(secret, e.Body()))
 		r.deliveries.Add(1)
-		response, err := client.Do(request)
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode < 300 {
-				r.accept(e.Key())
-				return
-			}
+		if status, err := post(r.t.Context(), client, r.url, e.Body()); err == nil && status < 300 {
+			r.accept(e.Key())
+			return
 		}
 		if !persist || r.t.Context().Err() != nil {
 			return
