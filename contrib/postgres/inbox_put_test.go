@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,7 +76,7 @@ func TestPutsShareATransaction(t *testing.T) {
 		}
 	})
 	require.Less(t, tracer.statements.Load()-before, int32(events), "statements for three times as many Puts")
-	require.Equal(t, webhook.InboxCounts{Waiting: events}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: events})
 	for n := range events {
 		want := int32(1)
 		if n == 0 {
@@ -121,11 +122,11 @@ func TestPutTxDelaysOnlyItsOwnEvent(t *testing.T) {
 		}
 		putting.Wait()
 	}
-	require.Equal(t, webhook.InboxCounts{Waiting: 30}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 30})
 	require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("1")), webhook.ErrDuplicate, "the transaction goes on")
 	require.NoError(t, tx.Rollback(t.Context()))
 	held.Wait()
-	require.Equal(t, webhook.InboxCounts{Waiting: 34}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 34})
 }
 
 // Transactions of PutTx with many events, in any order, meet Puts of the same events. No
@@ -160,7 +161,7 @@ func TestPutTxMeetsNoDeadlock(t *testing.T) {
 		putting.Wait()
 	}
 	require.Equal(t, int32(100), added.Load())
-	require.Equal(t, webhook.InboxCounts{Waiting: 100}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 100})
 }
 
 // A row that the server refuses fails its own Put.
@@ -183,7 +184,7 @@ func TestARefusedEventFailsNoOther(t *testing.T) {
 		})
 	}
 	putting.Wait()
-	require.Equal(t, webhook.InboxCounts{Waiting: 95}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 95})
 }
 
 // Two processes put the same events in random order, while connections break at random, contexts
@@ -231,7 +232,7 @@ func TestPutsUnderFaults(t *testing.T) {
 	putting.Wait()
 	pool := connect(t, url)
 	inbox := inboxOf(pool, nil)
-	require.Equal(t, webhook.InboxCounts{Waiting: events}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: events})
 	for n := range events {
 		e := event(lending.EventName(fmt.Sprint(n)))
 		require.LessOrEqual(t, accepted[e.Key()], 1)
@@ -249,7 +250,7 @@ func TestDonesShareATransaction(t *testing.T) {
 	before := tracer.statements.Load()
 	atOnce(t, pool, events, func(n int) { assert.NoError(t, inbox.Done(t.Context(), entries[n])) })
 	require.Less(t, tracer.statements.Load()-before, int32(events/2))
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 }
 
 func takeAll(t *testing.T, inbox *lendingpostgres.Inbox, events int) (entries []*webhook.InboxEntry) {
@@ -284,8 +285,8 @@ func TestALockedEventDelaysNoOtherDone(t *testing.T) {
 		group.Go(func() { assert.NoError(t, inbox.Done(t.Context(), entry)) })
 	}
 	doing.Wait()
-	require.Equal(t, webhook.InboxCounts{Running: locked}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Running: locked})
 	require.NoError(t, tx.Rollback(t.Context()))
 	waiting.Wait()
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 }
