@@ -26,8 +26,7 @@ import (
 func single(t *testing.T) (*pgxpool.Pool, *counted) {
 	t.Helper()
 	tracer := new(counted)
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.Tracer = 1, tracer })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.Tracer = 1, tracer })
 	return pool, tracer
 }
 
@@ -90,8 +89,7 @@ func TestPutsShareATransaction(t *testing.T) {
 // A transaction that puts an event delays no Put of another event, and fails for none.
 func TestPutTxDelaysOnlyItsOwnEvent(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	inbox := inboxOf(pool, nil)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -133,8 +131,7 @@ func TestPutTxDelaysOnlyItsOwnEvent(t *testing.T) {
 // transaction fails because of a deadlock.
 func TestPutTxMeetsNoDeadlock(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	inbox := inboxOf(pool, nil)
 	var added atomic.Int32
 	for round := range 5 {
@@ -167,8 +164,7 @@ func TestPutTxMeetsNoDeadlock(t *testing.T) {
 // A row that the server refuses fails its own Put.
 func TestARefusedEventFailsNoOther(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	_, err := pool.Exec(t.Context(), "ALTER TABLE lending_inbox ADD CHECK (position('poison'::bytea IN body) = 0)")
 	require.NoError(t, err)
 	inbox := inboxOf(pool, nil)
@@ -192,8 +188,7 @@ func TestARefusedEventFailsNoOther(t *testing.T) {
 func TestPutsUnderFaults(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
-	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, databaseIn(t, cluster))
 	const events, processes = 150, 2
 	var mu sync.Mutex
 	accepted := map[string]int{}
@@ -267,8 +262,7 @@ func takeAll(t *testing.T, inbox *lendingpostgres.Inbox, events int) (entries []
 // A row that another transaction locks delays the Done of its own event only.
 func TestALockedEventDelaysNoOtherDone(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	inbox := inboxOf(pool, nil)
 	const locked, events = 3, 30
 	entries := takeAll(t, inbox, events)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
@@ -178,8 +177,7 @@ func TestInboxIdles(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			url := database(t)
-			require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+			url := migratedURL(t, database(t))
 			tracer := new(counted)
 			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &tt.options)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -276,8 +274,7 @@ func TestInboxListensAgain(t *testing.T) {
 
 // After a broken connection, no event waits for the end of a claim without an owner.
 func TestInboxFindsWhatItHasTaken(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, database(t))
 	proxy := newProxy(t, url)
 	inbox := inboxOf(connect(t, proxy.url,
 		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
@@ -306,52 +303,6 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 		require.NoError(t, inbox.Done(t.Context(), entry))
 	}
 	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
-}
-
-// A pool with a connection to a standby opens another connection.
-func TestInboxOnAReadOnlyServer(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	inbox := inboxOf(pool, nil)
-	readOnly := func() {
-		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
-		require.NoError(t, err)
-	}
-	readOnly()
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	readOnly()
-	entry := webhooktest.Take(t, inbox, "a")
-	readOnly()
-	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
-	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+
-		"\" SET default_transaction_read_only = on")
-	require.NoError(t, err)
-	pool.Reset()
-	var failed *pgconn.PgError
-	require.ErrorAs(t, inbox.Put(t.Context(), event("b")), &failed)
-	require.Equal(t, "25006", failed.Code)
-	_, err = inbox.Take(t.Context())
-	require.ErrorAs(t, err, &failed)
-	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{DeadLetters: 1})
-}
-
-// A server hangs. The calls return at the end of their context.
-func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
-	pool := migrated(t)
-	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: 2 * time.Second})
-	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_inbox, lending_inbox_seen")
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err = inbox.Take(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Error(t, inbox.Put(ctx, event("a")))
-		return nil
-	}))
-	require.NoError(t, inbox.Put(t.Context(), event("b")))
-	webhooktest.Take(t, inbox, "b")
 }
 
 // A transaction that locks an event after the end of its claim, such as that of a frozen worker,

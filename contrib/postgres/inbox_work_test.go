@@ -520,8 +520,7 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 
 // After five executions in a session, the server stops planning a statement.
 func TestStatementsArePlannedOnce(t *testing.T) {
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 3 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 3 })
 	_, err := pool.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
 		SELECT CASE n % 2 WHEN 0 THEN 'test' ELSE 'other' END, now() + interval '1 hour', ''
 		FROM generate_series(1, 20000) AS n; ANALYZE lending_inbox`) // plans for a long queue

@@ -192,28 +192,15 @@ func administrator(t *testing.T, server *server) *redis.Client {
 
 // The inbox does not remember an event that Redis refuses: its redelivery is no duplicate.
 func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
+	right := func(rule string) func(*redis.Client) error {
+		return func(admin *redis.Client) error { return admin.Do(t.Context(), "ACL", "SETUSER", "default", rule).Err() }
+	}
 	for _, test := range []struct {
 		name        string
 		spoil, mend func(admin *redis.Client) error
 	}{
-		{
-			"no right to XADD",
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-xadd").Err()
-			},
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+xadd").Err()
-			},
-		},
-		{
-			"no right to SET",
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-set").Err()
-			},
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+set").Err()
-			},
-		},
+		{"no right to XADD", right("-xadd"), right("+xadd")},
+		{"no right to SET", right("-set"), right("+set")},
 		{
 			"another type",
 			func(admin *redis.Client) error {
