@@ -220,7 +220,7 @@ func (s *session) tryCodes(ctx context.Context, challenge Challenge, answer *rep
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
-			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: hide(err), mild: true, needsPerson: true})
+			return nil, errors.Join(refusal, &signInError{text: textTwoFactor, cause: hide(err), mild: true, needsPerson: true})
 		}
 		answer.sent = time.Now()
 		user, err := s.validate(ctx, challenge, code)
@@ -243,7 +243,7 @@ func (s *session) validate(ctx context.Context, challenge Challenge, code string
 // signedIn returns the token in the response to the last step of a sign-in.
 func signedIn(user *FullApplicationUser, answer *reply) (signin.Issue, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
-		return signin.Issue{}, &signInError{text: "the service signed in without a usable token", empty: true, needsPerson: true}
+		return signin.Issue{}, &signInError{text: textNoToken, empty: true, needsPerson: true}
 	}
 	told := user.ExpiresUTC
 	if told.IsZero() {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -334,7 +335,17 @@ type failureKind struct {
 	Outcome   Outcome    `json:"outcome,omitempty"`
 	Challenge *Challenge `json:"challenge,omitempty"`
 	Person    bool       `json:"person,omitempty"` // the failure is an [ErrSignInRequired]
+	Why       string     `json:"why,omitempty"`    // one of failureTexts
 }
+
+// failureTexts are the causes without an answer. A store cannot add a text to an error.
+var failureTexts = []string{textTwoFactor, textNoToken, textNoAnswer}
+
+const (
+	textTwoFactor = "the TwoFactor function failed"
+	textNoToken   = "the service signed in without a usable token"
+	textNoAnswer  = "the service has not answered"
+)
 
 func encodeFailure(err error) []byte {
 	kind := failureKind{Person: errors.Is(err, ErrSignInRequired)}
@@ -342,7 +353,10 @@ func encodeFailure(err error) []byte {
 		kind.Challenge = &required.Challenge
 	}
 	if failed, ok := errors.AsType[*Error](err); ok {
-		kind.Route, kind.Status, kind.Outcome = failed.Route, failed.StatusCode, failed.Outcome
+		kind.Route, kind.Status, kind.Outcome, kind.Why = failed.Route, failed.StatusCode, failed.Outcome, textNoAnswer
+	}
+	if own, ok := errors.AsType[*signInError](err); ok {
+		kind.Why = own.text
 	}
 	text, _ := json.Marshal(kind) //nolint:errchkjson // texts, numbers and times
 	return text
@@ -359,6 +373,10 @@ func decodeFailure(text []byte) error {
 	case kind.Status != 0:
 		answer := &Error{Method: http.MethodPost, Route: kind.Route, StatusCode: kind.Status, Outcome: kind.Outcome, Attempts: 1}
 		failed.text, failed.cause = failed.text+": "+redact.Describe(answer), answer
+	case slices.Contains(failureTexts, kind.Why):
+		failed.text += ": " + kind.Why + "; see its log"
+	default:
+		failed.text += "; see its log"
 	}
 	return failed
 }

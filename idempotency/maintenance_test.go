@@ -91,7 +91,7 @@ func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
 // TestEmptyObjectIsNoCustomer has a service that answers {} if no customer has the address: the
 // customer is created, and is not there when the request is lost.
 func TestEmptyObjectIsNoCustomer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client := process()
 		service.Answer("GET /api/Customer/get-customer-by-email", wire.Answer(http.StatusOK, `{}`))
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
@@ -114,10 +114,7 @@ func TestEmptyObjectIsNoCustomer(t *testing.T) {
 func TestStoreThatFailsIsReported(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		require.NoError(t, create("done"))
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
@@ -149,7 +146,7 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 // TestRejectedResendOfADoneMutationIsDone has a service that cuts the response to a calculation,
 // and rejects the resend: the error still says that the mutation happened.
 func TestRejectedResendOfADoneMutationIsDone(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		const route = "POST /api/Calculation/application-invoice-calculation"
 		client := process()
 		o := newOrder(service)

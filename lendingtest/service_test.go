@@ -3,6 +3,7 @@ package lendingtest_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -205,35 +207,44 @@ func TestUploadStreams(t *testing.T) {
 	assert.Len(t, last.Body, 64<<10)
 }
 
+// A body that cannot be read is the error of the caller, as with net/http, and no answer of the service.
+func TestBodyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the file is gone")
+	for name, r := range map[string]*rig{"in process": newRig(t), "over sockets": serverRig(t)} {
+		for _, path := range []string{statement(r), "/api/Application/create-customer"} {
+			t.Run(name+" "+strings.Split(path, "/")[3], func(t *testing.T) {
+				body := io.MultiReader(strings.NewReader(`"QUJD`), iotest.ErrReader(gone))
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.base+path, body)
+				require.NoError(t, err)
+				request.Header = http.Header{"Authorization": {"Bearer " + r.token}, "Content-Type": {"application/json"}}
+				response, err := r.client.Do(request)
+				if err == nil {
+					response.Body.Close()
+				}
+				require.ErrorIs(t, err, gone)
+			})
+		}
+	}
+}
+
 func TestSynctest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
-		defer s.Close()
-		r := &rig{
-			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username),
-		}
-		s.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
+		r := newRig(t, lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
+		r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
 		start := time.Now()
-		s.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
+		r.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
 		id := r.offered()
 		assert.Equal(t, 20*time.Minute, time.Since(start))
-		s.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
+		r.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id,
-			nil)
-		require.NoError(t, err)
-		resp, err := r.client.Do(req)
-		if err == nil {
-			resp.Body.Close()
-		}
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, r.within(ctx).get("/api/Application/application-status/"+id).err, context.DeadlineExceeded)
 		<-time.After(40 * time.Minute) // no real time passes in here
 		r.get("/api/Application/application-status/"+id).refused(401, "TokenExpired")
 		r.wait()
-		assert.NotEmpty(t, s.Deliveries())
+		assert.NotEmpty(t, r.Deliveries())
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -26,9 +27,16 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		in.Host = req.URL.Host
 	}
 	w := &memoryWriter{ResponseRecorder: httptest.NewRecorder()}
+	body := &sentBody{ReadCloser: in.Body}
+	if in.Body != nil {
+		in.Body = body
+	}
 	aborted := w.serve(t.handler, in)
 	if err := req.Context().Err(); err != nil {
 		return nil, err
+	}
+	if err := body.failed.Load(); err != nil { // net/http cannot send the rest either
+		return nil, *err
 	}
 	if aborted && !w.wrote {
 		return nil, &resetError{}
@@ -41,6 +49,20 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.ContentLength = int64(w.Body.Len())
 	}
 	return resp, nil
+}
+
+// sentBody remembers the error of reading a request's body.
+type sentBody struct {
+	io.ReadCloser
+	failed atomic.Pointer[error] // the handler may read in another goroutine
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.failed.Store(&err)
+	}
+	return n, err
 }
 
 // resetError is the error of package net for a connection that the peer has reset.

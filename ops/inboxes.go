@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -123,6 +124,9 @@ func (d *desk) redrive(r *http.Request, _ string, o order) (string, int, error) 
 
 // drop serves POST api/inboxes/{inbox}/drop.
 func (d *desk) drop(r *http.Request, who string, o order) (string, int, error) {
+	if strings.TrimSpace(o.Why) == "" {
+		return "drop", 0, failf(http.StatusBadRequest, "why is required: the reason to drop an event for ever")
+	}
 	return d.each(r, "drop", o, func(inbox webhook.DeadLetters, ctx context.Context, ids ...string) (int, error) {
 		return inbox.Drop(ctx, who, ids...)
 	}, func(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (int, error) {
@@ -152,6 +156,7 @@ func (d *desk) each(
 	case !o.All:
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
+		what += fmt.Sprintf(", ids %q", o.IDs)
 		n, err = some(inbox, ctx, o.IDs...)
 	default:
 		fields := url.Values{"event": {o.Event}, "from": {o.From}, "before": {o.Before}}

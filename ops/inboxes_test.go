@@ -108,9 +108,9 @@ func TestOrdersForDeadLettersAreChecked(t *testing.T) {
 		{inboxPath + "/redrive", map[string]any{}, http.StatusBadRequest},
 		{inboxPath + "/redrive", map[string]any{"ids": []string{"1"}, "all": true}, http.StatusBadRequest},
 		{inboxPath + "/redrive", map[string]any{"ids": make([]string, webhook.MaxDeadLetters+1)}, http.StatusBadRequest},
-		{inboxPath + "/drop", map[string]any{"all": true, "before": "yesterday"}, http.StatusBadRequest},
-		{inboxPath + "/drop", map[string]any{"all": true, "event": "none"}, http.StatusConflict},
-		{"api/inboxes/other/drop", map[string]any{"all": true}, http.StatusNotFound},
+		{inboxPath + "/drop", map[string]any{"all": true, "before": "yesterday", "why": "old"}, http.StatusBadRequest},
+		{inboxPath + "/drop", map[string]any{"all": true, "event": "none", "why": "old"}, http.StatusConflict},
+		{"api/inboxes/other/drop", map[string]any{"all": true, "why": "old"}, http.StatusNotFound},
 	} {
 		t.Run(fmt.Sprint(test.path, len(fmt.Sprint(test.order))), func(t *testing.T) {
 			status, text := b.post(test.path, test.order)
@@ -118,6 +118,21 @@ func TestOrdersForDeadLettersAreChecked(t *testing.T) {
 		})
 	}
 	assert.Len(t, b.letters(""), 1)
+}
+
+// A drop is for ever, so it needs a reason, and the log says who dropped which event and why.
+func TestDropIsExplained(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.setAside(nil, event("a", 1))
+	id := b.letters("")[0].ID
+	for _, order := range []map[string]any{{"id": id}, {"ids": []string{id}, "why": " "}, {"all": true}} {
+		assert.Contains(t, b.refused(http.StatusBadRequest, inboxPath+"/drop", order), "why is required")
+	}
+	b.act(inboxPath+"/drop", map[string]any{"id": id, "why": "a test event"})
+	assert.Empty(t, b.letters(""))
+	assert.Contains(t, b.actions.String(), fmt.Sprintf(
+		`who=dora what="drop 1 dead letter of \"web hooks\", ids [\"%s\"]" why="a test event" records=1`, id))
 }
 
 func TestDataOfAnEventNeedsARight(t *testing.T) {

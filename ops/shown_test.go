@@ -109,4 +109,5 @@ func TestSession(t *testing.T) {
 	assert.Contains(t, text, `"signedIn":true`)
 	text = b.read("")
 	assert.Contains(t, text, "signed in")
+	assert.Contains(t, b.read("api/health"), `{"name":"session"}`)
 }

@@ -140,6 +140,7 @@ func TestCommands(t *testing.T) {
 		{"an unknown flag", []string{"-verbose", "review"}, exitUsage, "usage:"},
 		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "review: flag provided but not defined"},
 		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "resolve needs -why"},
+		{"no reason to drop", []string{"drop", "webhooks", "-all"}, exitUsage, "drop needs -why"},
 		{"an unknown state", []string{"keys", "-state", "in-doubt"}, exitFailed, "no key has this state"},
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},

@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -62,6 +63,41 @@ func TestReplicasLearnWhyASignInFailed(t *testing.T) {
 		}
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
+}
+
+// Of a sign-in without a status the others learn the kind of the cause, and where to look.
+func TestReplicasLearnTheKindOfACause(t *testing.T) {
+	noToken := lendingtest.Fault{
+		Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`), ContentType: "application/json",
+	}
+	for _, test := range []struct {
+		name   string
+		fault  lendingtest.Fault
+		change func(*lending.Credentials)
+		want   string
+	}{
+		{"no token", noToken, nil, "the service signed in without a usable token"},
+		{"no answer", lendingtest.Fault{ResetBefore: true, Times: -1}, nil, "the service has not answered"},
+		{"no code", lendingtest.Fault{}, func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", errors.New("c4n4ry") }
+		}, "the TwoFactor function failed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				store := lending.NewMemoryTokenStore()
+				if test.change == nil {
+					service.Fail(fake.LoginRoute, test.fault)
+				}
+				first := fake.SignIn(t, service, test.change, lending.WithTokenStore(store))
+				for range 4 { // the function's first failures cost no pause
+					require.Error(t, read(t.Context(), first))
+				}
+				err := read(t.Context(), fake.SignIn(t, service, test.change, lending.WithTokenStore(store)))
+				assert.ErrorContains(t, err, "failed in another process: "+test.want+"; see its log: not tried again before")
+				assert.NotContains(t, fake.Must(store.Load(t.Context())).Data.Reveal(), "c4n4ry")
+			})
+		})
+	}
 }
 
 // The pause after a 429 is what the service asks for, not that after a wrong password.
