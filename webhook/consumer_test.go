@@ -118,7 +118,7 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 	})
 }
 
-// A new secret is found after the first delivery that is signed with it. The secret before stays
+// The consumer finds a new secret after the first delivery with its signature. The secret before stays
 // valid for an hour.
 func TestConsumerFollowsARotatedSecret(t *testing.T) {
 	consuming(t, webhook.ConsumerOptions{Refresh: 24 * time.Hour}, func(t *testing.T, c *consumed) {
@@ -146,7 +146,7 @@ func TestConsumerFollowsARotatedSecret(t *testing.T) {
 }
 
 // Somebody switches the subscription off, or changes it: Ready and the log tell within Refresh, and
-// Ready is nil when that is mended. The reads are Refresh apart.
+// Ready is nil after the repair. The reads are Refresh apart.
 func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 	consuming(t, webhook.ConsumerOptions{}, func(t *testing.T, c *consumed) {
 		bubble.Elapse(time.Second)
