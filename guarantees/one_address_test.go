@@ -71,6 +71,8 @@ func TestOptionsRefuseNothing(t *testing.T) {
 	}{
 		{"WithHTTPClient", lending.WithHTTPClient(nil)},
 		{"WithTokenSource", lending.WithTokenSource(nil)},
+		{"WithTokenStore", lending.WithTokenStore(nil)},
+		{"WithCredentials", lending.WithTokenStore(lending.NewMemoryTokenStore())},
 		{"WithLogger", lending.WithLogger(nil)},
 		{"WithObserver", lending.WithObserver(nil)},
 		{"WithCallObserver", lending.WithCallObserver(nil)},
