@@ -261,7 +261,10 @@ func TestErrorOfAKeyQuotesNoCause(t *testing.T) {
 // TestFailedListIsNotEmpty: an application from before would look like the new one.
 func TestFailedListIsNotEmpty(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		create := newOrder(service).creates(t, process())
+		o := newOrder(service)
+		one := service.AddApplication(lendingtest.Application{}) // the only application of its customer
+		o.customer = fake.Must(lending.ParseCustomerID(one.CustomerID))
+		create := o.creates(t, process())
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
@@ -276,7 +279,9 @@ func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				create := newOrder(service).createsID(t, process())
+				o := newOrder(service) // no application shows the id of the new customer
+				o.customer = fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+				create := o.createsID(t, process())
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 				_, err := create("the/key")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
