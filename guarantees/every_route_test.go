@@ -251,6 +251,7 @@ func conform(t *testing.T, r catalog.Route, request recorded, complete bool) {
 		assert.NotEqual(t, request.query["partnerId"] == "", request.query["customerId"] == "", "exactly one target")
 	}
 
+	assert.Regexp(t, `^lending-go/(devel|v\d)`, request.Header.Get("User-Agent"))
 	want := http.Header{
 		"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "User-Agent": request.Header["User-Agent"],
 	}

@@ -574,6 +574,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			assert.Empty(t, leaks(shown.String(), []string{secret}), "%T", v)
 		})
 	}
+	assert.Contains(t, fmt.Sprint(session), "https://lending.example")
 	var shown bytes.Buffer
 	showReachable(&shown, captured, &captured)
 	assert.Empty(t, leaks(shown.String(), []string{secret}))

@@ -184,25 +184,6 @@ func TestOutcomeOfJoinedErrors(t *testing.T) {
 	}
 }
 
-func TestFailedReadIsNeverDone(t *testing.T) {
-	t.Parallel()
-	var handle http.HandlerFunc
-	client := wire.Serve(t, wire.AfterRequest(&handle))
-	for name, r := range catalog.Routes(t) {
-		if !r.Reads {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			for body := range successes() {
-				handle = wire.Answer(http.StatusOK, body)
-				if _, err := catalog.Calls[name](t.Context(), client); err != nil {
-					assert.NotEqual(t, lending.OutcomeDone, lending.OutcomeOf(err), body)
-				}
-			}
-		})
-	}
-}
-
 // Each read of a missing record returns an empty list or an error of IsNotFound, and IsNotFound
 // reports no other rejection.
 func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {

@@ -51,7 +51,9 @@ func TestClient(t *testing.T) {
 		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []any{lendingtest.Cents(5), "x"}, []any{more.Amount, r.Snapshot().Loans[1].Transactions[0].ID})
+	assert.Equal(t, []any{lendingtest.Cents(5), more.Amount, "x"}, []any{
+		more.Amount, more.AvailableBalance, r.Snapshot().Loans[1].Transactions[0].ID,
+	})
 
 	r.post("/api/Calculation/application-invoice-calculation?applicationId="+loan.ApplicationID, invoice).ok()
 	r.post("/api/Loan/make-withdrawal-invoice/"+loan.ID, `{"calculation":`+invoice+`}`).ok()
@@ -128,16 +130,6 @@ func TestClockHasAnEnd(t *testing.T) {
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
 }
 
-// A loan of which nothing is drawn is one that can be drawn on.
-func TestClientAddsLoan(t *testing.T) {
-	t.Parallel()
-	_, url := controlled(t)
-	loan, err := control.Dial(url).AddLoan(t.Context(), lendingtest.Loan{Amount: 5_000_00})
-	require.NoError(t, err)
-	assert.True(t, loan.IsEnabled)
-	assert.Equal(t, lendingtest.Cents(5_000_00), loan.AvailableBalance)
-}
-
 // What panics in a test is an error from afar, and every misspelling is one.
 func TestClientErrors(t *testing.T) {
 	t.Parallel()
@@ -149,6 +141,8 @@ func TestClientErrors(t *testing.T) {
 	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
 	require.EqualError(t, c.Answer(ctx, misspelt, nil), nearest)
 	_, err := c.Executed(ctx, misspelt)
+	require.EqualError(t, err, nearest)
+	_, err = c.Arrived(ctx, misspelt)
 	require.EqualError(t, err, nearest)
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
 	require.EqualError(t, err, "lendingtest: no application x")

@@ -3,7 +3,6 @@ package signin_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -46,12 +44,7 @@ func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		store.before(func(ctx context.Context, step string) error {
-			if step == "save" {
-				return slowly(ctx, step)
-			}
-			return nil
-		})
+		store.at("save", func(ctx context.Context) error { return slowly(ctx, "save") })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, _, err := takeToken(ctx, client)
@@ -228,19 +221,6 @@ func TestLastCallerLeaves(t *testing.T) {
 	})
 }
 
-// The outcome of a sign-in is not that of the call it was made for.
-func TestLostSignIn(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)))
-	service.Fail(fake.LoginRoute, lendingtest.Fault{ResetAfter: true})
-	_, err := client.Applications.Process(t.Context(), catalog.Application)
-	require.Error(t, err)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-	assert.NotErrorIs(t, err, lending.ErrMayHaveHappened)
-	assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
-}
-
 // Others who ask at the same time, and are told to wait, must not hold up a person.
 func TestSignInAmongOtherCallers(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -266,29 +246,5 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-	})
-}
-
-// Nobody sees a password, a code or a token in what a session prints.
-func TestSessionPrintsNoSecrets(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		var log strings.Builder
-		client := fake.SignIn(t, service, nil,
-			lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-		got := tokenIn(t, client)
-		bubble.Elapse(51 * time.Minute)
-		require.NoError(t, read(t.Context(), client))
-		synctest.Wait()
-		assert.Contains(t, log.String(), "lending session: refreshing the token")
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-			fmt.Fprintf(&log, verb+verb, client.Session(), got)
-		}
-		for _, secret := range []string{
-			lendingtest.Password, got.Value.Reveal(),
-			service.TwoFactorCode(lendingtest.Username),
-		} {
-			assert.NotContains(t, log.String(), secret)
-		}
 	})
 }

@@ -29,12 +29,7 @@ func TestWaitingForASignInSparesTheStore(t *testing.T) {
 		}()
 		synctest.Wait()
 		loads := 0
-		store.before(func(_ context.Context, step string) error {
-			if step == "load" {
-				loads++
-			}
-			return nil
-		})
+		store.at("load", func(context.Context) error { loads++; return nil })
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.InDelta(t, 95, loads, 35)
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
@@ -129,20 +124,6 @@ func TestLeaseOfARefreshIsShort(t *testing.T) {
 	}, lendingtest.WithTokenLifetime(life))
 }
 
-// A store that has lost everything must not give out fences below those of before.
-func TestFencesComeFromTheClock(t *testing.T) {
-	eachStore(t, func(t *testing.T, store lending.TokenStore) {
-		bubble.Elapse(time.Second)
-		fence, err := store.Acquire(t.Context(), "a", time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, time.Now().UnixMicro(), fence)
-		require.NoError(t, store.Release(t.Context(), "a"))
-		next, err := store.Acquire(t.Context(), "b", time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, fence+1, next)
-	})
-}
-
 // Of two tokens that were got with the store that of the later lease is the newer, also if
 // the clock of whoever got it is behind.
 func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
@@ -194,17 +175,9 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 				require.NoError(t, read(t.Context(), slow)) // it has the lease, and stands still
 				synctest.Wait()
 				storeResumed := make(chan struct{})
-				stopped.before(func(context.Context, string) error {
-					<-storeResumed
-					return nil
-				})
+				stopped.before(func(context.Context, string) error { <-storeResumed; return nil })
 				kept := make(chan struct{})
-				keeping.before(func(_ context.Context, step string) error {
-					if step == "save" {
-						<-kept
-					}
-					return nil
-				})
+				keeping.at("save", func(context.Context) error { <-kept; return nil })
 				for service.Arrived(fake.RefreshRoute) == 0 { // the lease ends
 					require.NoError(t, read(t.Context(), fast))
 					bubble.Elapse(100 * time.Millisecond)
@@ -245,12 +218,9 @@ func TestTokenThatCameBeforeTheLease(t *testing.T) {
 		shared := lending.NewMemoryTokenStore()
 		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		store := &hookedStore{TokenStore: shared}
-		store.before(func(_ context.Context, step string) error {
-			if step == "acquire" { // only after another process was at work
-				store.before(nil)
-				assert.NoError(t, read(t.Context(), fast))
-			}
-			return nil
+		store.at("acquire", func(context.Context) error { // only after another process was at work
+			store.before(nil)
+			return read(t.Context(), fast)
 		})
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))

@@ -50,12 +50,7 @@ func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 					bubble.Elapse(50 * time.Minute)
 				}
 				ready := make(chan struct{})
-				store.before(func(_ context.Context, step string) error {
-					if step == "save" {
-						<-ready
-					}
-					return nil
-				})
+				store.at("save", func(context.Context) error { <-ready; return nil })
 				go func() { _, _, _ = takeToken(t.Context(), client) }()
 				synctest.Wait()
 				refused := tokenIn(t, client)
@@ -115,8 +110,13 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := fake.SignIn(t, service, nil,
-					lending.WithTokenStore(&lateKeeper{lending.NewMemoryTokenStore(), 4 * time.Second}))
+				store := newHookedStore()
+				store.at("save", func(context.Context) error {
+					store.before(nil)
+					bubble.Elapse(4 * time.Second)
+					return nil
+				})
+				client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 				given := make(chan lending.Token, 1)
 				go func() {
 					token, err := client.Session().Token(t.Context())
@@ -175,23 +175,6 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A refusal of an old token must not clear the newer one of another process.
-func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		old := tokenIn(t, first)
-		require.NoError(t, read(t.Context(), second))
-		service.RevokeTokens()
-		require.NoError(t, read(t.Context(), second), "signs in anew")
-		first.Session().Invalidate(old)
-		third := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		require.NoError(t, read(t.Context(), third))
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-	})
 }
 
 // TestReplicaHasTheOlderOfTwoRefusedTokens revokes the tokens after one replica has refreshed
