@@ -57,80 +57,68 @@ func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
 }
 
 func TestSignInBesideAToken(t *testing.T) {
-	t.Run("that is valid", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
+	runInBubble(t, "that is valid", func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		bubble.Elapse(time.Second)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		assert.Len(t, service.Sent(), 1, "no second code")
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute), "the service has confirmed the token")
+	})
+	runInBubble(t, "that is revoked", func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		for range 5 { // until a sign-in is no longer tried at once
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			bubble.Elapse(time.Second)
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			assert.Len(t, service.Sent(), 1, "no second code")
-			assert.Equal(t, 1, service.Arrived(fake.RefreshRoute), "the service has confirmed the token")
-		})
-	})
-	t.Run("that is revoked", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := lending.NewMemoryTokenStore()
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			for range 5 { // until a sign-in is no longer tried at once
-				require.NoError(t, client.Session().SignIn(t.Context()))
-				bubble.Elapse(time.Second)
-				service.RevokeTokens()
-			}
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			require.NoError(t, read(t.Context(), client))
-			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
-			assert.Equal(t, 6, service.Arrived(fake.LoginRoute))
-		})
-	})
-	t.Run("that expires meanwhile", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := newHookedStore()
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			bubble.Elapse(45 * time.Second)
-			store.fail("acquire", lending.ErrLeaseHeld) // another process holds the lease
-			time.AfterFunc(15*time.Second, func() { store.fail("acquire", nil) })
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
-			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		}, lendingtest.WithTokenLifetime(time.Minute))
-	})
-	t.Run("that another process has revoked", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := lending.NewMemoryTokenStore()
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 			service.RevokeTokens()
-			bubble.Elapse(time.Second)
-			require.NoError(t, client.Session().SignIn(t.Context()), "the store still has the revoked token")
-			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-			require.NoError(t, read(t.Context(), client))
-			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		})
+		}
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		require.NoError(t, read(t.Context(), client))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		assert.Equal(t, 6, service.Arrived(fake.LoginRoute))
 	})
-	t.Run("while the service is down", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
-			before := tokenIn(t, client)
-			bubble.Elapse(time.Second)
-			service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-			require.Error(t, client.Session().SignIn(t.Context()))
-			after := tokenIn(t, client)
-			assert.Equal(t, before.Value.Reveal(), after.Value.Reveal())
-			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		})
+	runInBubble(t, "that expires meanwhile", func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		bubble.Elapse(45 * time.Second)
+		store.fail("acquire", lending.ErrLeaseHeld) // another process holds the lease
+		time.AfterFunc(15*time.Second, func() { store.fail("acquire", nil) })
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	}, lendingtest.WithTokenLifetime(time.Minute))
+	runInBubble(t, "that another process has revoked", func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		service.RevokeTokens()
+		bubble.Elapse(time.Second)
+		require.NoError(t, client.Session().SignIn(t.Context()), "the store still has the revoked token")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
-	t.Run("and the caller leaves", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			bubble.Elapse(time.Second)
-			service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			require.ErrorIs(t, client.Session().SignIn(ctx), context.DeadlineExceeded)
-			synctest.Wait()
-		})
+	runInBubble(t, "while the service is down", func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		before := tokenIn(t, client)
+		bubble.Elapse(time.Second)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+		require.Error(t, client.Session().SignIn(t.Context()))
+		after := tokenIn(t, client)
+		assert.Equal(t, before.Value.Reveal(), after.Value.Reveal())
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+	runInBubble(t, "and the caller leaves", func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		bubble.Elapse(time.Second)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, client.Session().SignIn(ctx), context.DeadlineExceeded)
+		synctest.Wait()
 	})
 }
 

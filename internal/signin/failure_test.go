@@ -82,20 +82,18 @@ func TestReplicasLearnTheKindOfACause(t *testing.T) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", errors.New("c4n4ry") }
 		}, "the TwoFactor function failed"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				store := lending.NewMemoryTokenStore()
-				if test.change == nil {
-					service.Fail(fake.LoginRoute, test.fault)
-				}
-				first := fake.SignIn(t, service, test.change, lending.WithTokenStore(store))
-				for range 4 { // the function's first failures cost no pause
-					require.Error(t, read(t.Context(), first))
-				}
-				err := read(t.Context(), fake.SignIn(t, service, test.change, lending.WithTokenStore(store)))
-				assert.ErrorContains(t, err, "failed in another process: "+test.want+"; see its log: not tried again before")
-				assert.NotContains(t, fake.Must(store.Load(t.Context())).Data.Reveal(), "c4n4ry")
-			})
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			store := lending.NewMemoryTokenStore()
+			if test.change == nil {
+				service.Fail(fake.LoginRoute, test.fault)
+			}
+			first := fake.SignIn(t, service, test.change, lending.WithTokenStore(store))
+			for range 4 { // the function's first failures cost no pause
+				require.Error(t, read(t.Context(), first))
+			}
+			err := read(t.Context(), fake.SignIn(t, service, test.change, lending.WithTokenStore(store)))
+			assert.ErrorContains(t, err, "failed in another process: "+test.want+"; see its log: not tried again before")
+			assert.NotContains(t, fake.Must(store.Load(t.Context())).Data.Reveal(), "c4n4ry")
 		})
 	}
 }

@@ -22,6 +22,12 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
+// runInBubble runs a subtest with a service, on fake time.
+func runInBubble(t *testing.T, name string, test func(*testing.T, *lendingtest.Service), opts ...lendingtest.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { fake.InBubble(t, test, opts...) })
+}
+
 // hookedStore calls a function before each step of a store, which fails if that does.
 type hookedStore struct {
 	lending.TokenStore
