@@ -36,7 +36,7 @@ import (
 type trial struct {
 	fault  fault
 	name   string // of the call
-	call   func(context.Context, *lending.Client) (any, error)
+	call   catalog.Call
 	route  catalog.Route
 	answer string // of the service, if it succeeds
 }

@@ -128,6 +128,10 @@ func TestCaptureResponseOfAFailure(t *testing.T) {
 			assert.Equal(t, string(test.want.Body), string(captured.Body))
 		})
 	}
+	captured := lending.Response{StatusCode: 299}
+	require.Error(t, wire.Silent(t).Applications.Cancel(lending.CaptureResponse(t.Context(), &captured),
+		lending.ApplicationID{}))
+	assert.Equal(t, lending.Response{}, captured, "of a call that is refused before the request")
 }
 
 func second[T any](_ T, err error) error { return err }

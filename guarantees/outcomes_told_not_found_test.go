@@ -1,7 +1,6 @@
 package guarantees_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,8 +63,7 @@ func TestIsNotFoundOfEveryRead(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}
 	}
-	all := map[string]func(context.Context, *lending.Client) (any,
-		error){"with force": catalog.Variants["Applications.Offer with force"]}
+	all := map[string]catalog.Call{"with force": catalog.Variants["Applications.Offer with force"]}
 	for name := range catalog.Routes(t) {
 		all[name] = catalog.Calls[name]
 	}

@@ -277,6 +277,7 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 				catalog.Application)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorContains(t, err, ": deadline exceeded: ", "the context has ended: no timeout of the network")
 			assert.Equal(t, test.want, lending.OutcomeOf(err))
 		})
 	}
