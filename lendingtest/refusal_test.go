@@ -422,6 +422,10 @@ var refusals = []struct {
 		return r.get("/api/Webhook/get-subscription?partnerId=" + lendingtest.PartnerID + "&customerId=" + r.customer())
 	}, bad, "TargetRequired", nil},
 	{
+		"target without an identifier", func(r *rig) reply { return r.get("/api/Webhook/get-subscription?partnerId=7") },
+		bad, invalid, []string{"partnerId InvalidGuid"},
+	},
+	{
 		"target of others", func(r *rig) reply { return r.get("/api/Webhook/get-subscription?partnerId=" + unknownID) },
 		403, "Forbidden", nil,
 	},
