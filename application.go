@@ -194,7 +194,9 @@ type OfferOptions struct {
 // can expire.
 //
 // [IsNotFound] reports a missing offer or application, but never after a call with Force. After
-// an unknown outcome of a call with Force, read the offer without Force.
+// an unknown outcome of a call with Force, read the offer without Force. With Force and an
+// idempotency key the call succeeds with an empty record if the mutation happened and its response
+// is lost.
 //
 // Route: GET /api/Application/application-offer/{applicationId}
 func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts *OfferOptions) (*OfferResponse, error) {

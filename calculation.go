@@ -43,7 +43,8 @@ type SliderRequest struct {
 type SliderResult struct{ Record }
 
 // LineOfCreditSlider calculates the positions of a slider for a line of credit. After an unknown
-// outcome no read shows the calculation: calculate again.
+// outcome no read shows the calculation: calculate again. With an idempotency key the call succeeds
+// with an empty result if the response is lost and a newer calculation has been made.
 //
 // Route: POST /api/Calculation/application-loc-calculation-slider
 func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id ApplicationID, slider *SliderRequest) ([]SliderResult, error) {
@@ -55,7 +56,8 @@ func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id Applicat
 }
 
 // LineOfCredit calculates a line of credit. After an unknown outcome no read shows the
-// calculation: calculate again.
+// calculation: calculate again. With an idempotency key the call succeeds with an empty result if
+// the response is lost and a newer calculation has been made.
 //
 // Route: POST /api/Calculation/application-loc-calculation
 func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {
@@ -68,7 +70,8 @@ func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID,
 
 // Invoice calculates the financing of an invoice. The service stores the result, and compares a
 // later [LoansService.WithdrawInvoice] with it. After an unknown outcome no read shows the
-// stored result: calculate again before withdrawing.
+// stored result: calculate again before withdrawing. With an idempotency key the call succeeds with
+// an empty result if the response is lost and a newer calculation has been made.
 //
 // Route: POST /api/Calculation/application-invoice-calculation
 func (s *CalculationService) Invoice(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {

@@ -335,7 +335,8 @@ func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawa
 // returned UUID is not the password; its meaning is not published.
 //
 // After an unknown outcome no read shows whether the password was sent: a second call may send
-// another.
+// another. With an idempotency key the call succeeds with a zero UUID if the mutation happened and
+// its response is lost.
 //
 // Route: POST /api/Loan/resend-withdrawal-otp/{loanId}
 func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid.UUID, error) {

@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -46,14 +47,48 @@ func (o order) request() lending.ApplicationRequest {
 	return lending.ApplicationRequest{CustomerID: o.customer, BusinessName: "B", BusinessZip: "94105"}
 }
 
+// createsID returns a function that creates an application with a key.
+func (o order) createsID(
+	t *testing.T, client *lending.Client,
+) func(key string, opts ...keyOption) (lending.ApplicationID, error) {
+	t.Helper()
+	return func(key string, opts ...keyOption) (lending.ApplicationID, error) {
+		return client.Applications.Create(withKey(t.Context(), key, opts...), o.request(), nil)
+	}
+}
+
+// creates is createsID without the id.
+func (o order) creates(t *testing.T, client *lending.Client) func(key string, opts ...keyOption) error {
+	t.Helper()
+	create := o.createsID(t, client)
+	return func(key string, opts ...keyOption) error {
+		_, err := create(key, opts...)
+		return err
+	}
+}
+
+// renames returns a function that sets the name of an application to key.
+func (o order) renames(t *testing.T, client *lending.Client) func(key string) error {
+	t.Helper()
+	return func(key string) error { return o.rename(t, client, key, key) }
+}
+
+// rename sets the name of an application. The call ends after 10 seconds.
+func (o order) rename(t *testing.T, client *lending.Client, key, name string) error {
+	t.Helper()
+	ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
+	defer stop()
+	_, err := client.Applications.UpdateName(ctx, o.application, name)
+	return err
+}
+
 type lostAnswer struct {
 	route string
 	call  func(context.Context, *lending.Client, order) (string, error)
 	id    func(lendingtest.Snapshot) string // the answer; nil if it is lost
 }
 
-// lostAnswers has mutations whose answer is lost although they were executed, and what the next
-// call with the key comes to: an answer, nothing for an answer that no read rebuilds.
+// lostAnswers are mutations with a lost response, and the result of the next call with the key.
 var lostAnswers = map[string]lostAnswer{
 	"Applications.CreateCustomer": {
 		fake.CreateRoute,
@@ -137,28 +172,30 @@ var lostAnswers = map[string]lostAnswer{
 
 func TestCheckFindsALostResponse(t *testing.T) {
 	for name, test := range lostAnswers {
-		t.Run(name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				o, client := newOrder(service), process()
-				prepareOrder(t, client, &o)
-				before := service.Executed(test.route)
-				service.Fail(test.route, lendingtest.Fault{ResetAfter: true})
-				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-				_, err := test.call(ctx, client, o)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				for range 2 {
-					answer, err := test.call(ctx, process(), o)
-					if test.id == nil {
-						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
-						assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-						continue
+		for _, fault := range []lendingtest.Fault{{ResetAfter: true}, {CutBody: -1}, {CutBody: 1}} {
+			t.Run(fmt.Sprintf("%s/cut %d", name, fault.CutBody), func(t *testing.T) {
+				keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+					o, client := newOrder(service), process()
+					prepareOrder(t, client, &o)
+					before := service.Executed(test.route)
+					service.Fail(test.route, fault)
+					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+					_, err := test.call(ctx, client, o)
+					require.ErrorIs(t, err, lending.ErrMayHaveHappened)
+					for range 2 {
+						answer, err := test.call(ctx, process(), o)
+						if test.id == nil {
+							require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+							assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+							continue
+						}
+						require.NoError(t, err)
+						assert.Equal(t, test.id(service.Snapshot()), answer)
 					}
-					require.NoError(t, err)
-					assert.Equal(t, test.id(service.Snapshot()), answer)
-				}
-				assert.Equal(t, before+1, service.Executed(test.route))
+					assert.Equal(t, before+1, service.Executed(test.route))
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -183,9 +220,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 
 // TestAnotherRecordInTheListNeedsReview leaves to a person what two can have done.
 func TestAnotherRecordInTheListNeedsReview(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -206,24 +241,9 @@ func TestAnotherRecordInTheListNeedsReview(t *testing.T) {
 	})
 }
 
-// TestEarlierRecordProvesNothing is a customer who was there already.
-func TestEarlierRecordProvesNothing(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Ada()
-		service.AddCustomer(lendingtest.Customer{Email: user.Email})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-	})
-}
-
 // TestBatchForSeveralCustomersNeedsReview since no one lock holds it.
 func TestBatchForSeveralCustomersNeedsReview(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		other := o.request()
 		grace := service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"})
@@ -239,7 +259,7 @@ func TestBatchForSeveralCustomersNeedsReview(t *testing.T) {
 
 // TestMutationsOfALockWaitForEachOther are refused while one of them is inDoubt.
 func TestMutationsOfALockWaitForEachOther(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
 		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"),
@@ -263,7 +283,7 @@ func TestMutationsOfALockWaitForEachOther(t *testing.T) {
 // TestResendOverwritesNoNewerValue is a value that was set, its answer lost, set again, and
 // could be set a third time when the first command is executed late: a newer one waits.
 func TestResendOverwritesNoNewerValue(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		service.Fail("GET /api/Application/update-application-name/{applicationId}",
 			lendingtest.Fault{Late: maxLateness - time.Second})
@@ -288,49 +308,9 @@ func TestResendOverwritesNoNewerValue(t *testing.T) {
 	})
 }
 
-// TestWithCheckReplacesTheCheck is a caller who finds his order by a number that he sent along.
-func TestWithCheckReplacesTheCheck(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		o, client := newOrder(service), process()
-		request := o.request()
-		request.ExtraInformation = map[string]string{"order": "42"}
-		look := withCheck(func(ctx context.Context) (idempotency.Verdict, error) {
-			list, err := client.Applications.ListByCustomer(ctx, o.customer)
-			for _, application := range list {
-				var mine struct {
-					ID               lending.ApplicationID
-					ExtraInformation map[string]string
-				}
-				if err := application.Decode(&mine); err != nil {
-					return idempotency.Verdict{}, err
-				}
-				if mine.ExtraInformation["order"] == "42" {
-					return idempotency.Happened(mine.ID), nil
-				}
-			}
-			return idempotency.NotHappened(), err
-		})
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		ctx := withKey(t.Context(), "order-42", look)
-		_, err := client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		_, err = client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, idempotency.ErrInDoubt)
-		bubble.Elapse(maxLateness)
-		_, err = client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // somebody else
-		id, err := client.Applications.Create(ctx, request, nil)
-		require.NoError(t, err)
-		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
-		assert.Equal(t, 2, service.Executed(createApplicationRoute))
-	})
-}
-
 // TestFingerprintCoversTheUpload by name, size and, where the content can be read twice, by it.
 func TestFingerprintCoversTheUpload(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(document lending.Document) error {

@@ -35,7 +35,7 @@ func TestAcceptRecordedReturnsTheResponse(t *testing.T) {
 		{"request lost", lendingtest.Fault{ResetBefore: true}, phone, idempotency.ErrInDoubt, 1, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				client, user := process(), fake.Newcomer()
 				create := func(u lending.UserRequest, opts ...keyOption) error {
 					_, err := client.Applications.CreateCustomer(withKey(t.Context(), "the/key", opts...), u)
@@ -65,19 +65,19 @@ func TestAcceptRecordedReturnsTheResponse(t *testing.T) {
 // TestChangedValueIsNotResentAtOnce loses the answer of a value and then changes the value: the new one
 // is not sent while the old one can come back, and never instead of one that has been set.
 func TestChangedValueIsNotResentAtOnce(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		set := func(key, value string) error {
 			ctx := withKey(t.Context(), key, idempotency.AcceptRecorded)
 			_, err := client.Applications.UpdateName(ctx, o.application, value)
 			return err
 		}
-		service.Fail(updateName, lendingtest.Fault{ResetBefore: true})
+		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, set("lost", "Old"), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, set("lost", "New"), idempotency.ErrInDoubt)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, set("lost", "New"))
-		service.Fail(updateName, lendingtest.Fault{CutBody: 1})
+		service.Fail(renameRoute, lendingtest.Fault{CutBody: 1})
 		require.ErrorIs(t, set("cut", "Newer"), lending.ErrMayHaveHappened)
 		require.ErrorIs(t, set("cut", "Newest"), idempotency.ErrAnswerLost)
 		assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
@@ -88,9 +88,7 @@ func TestChangedValueIsNotResentAtOnce(t *testing.T) {
 
 // TestLookupNeedsNoRequest asks for the state and the answer of a key, which nothing prints.
 func TestLookupNeedsNoRequest(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		client, user := process(), fake.Newcomer()
 		create := func(key string, u lending.UserRequest) {
 			_, _ = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), u)

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -25,8 +24,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-const updateName = "GET /api/Application/update-application-name/{applicationId}"
 
 // TestRejectedResendEndsNoDoubt: what was sent, lost its answer and is sent
 // again may have happened the first time, or happen yet, whatever becomes of the second.
@@ -49,13 +46,11 @@ func TestRejectedResendEndsNoDoubt(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service,
-				process func(...lending.Option) *lending.Client, log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
 					lending.WithIdempotencyKey(t.Context(), "name-2")
-				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
+				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = process(test.second(service)).Applications.UpdateName(older, o.application, "Old")
@@ -72,7 +67,7 @@ func TestRejectedResendEndsNoDoubt(t *testing.T) {
 
 func refusesName(status int) func(*lendingtest.Service) lending.Option {
 	return func(service *lendingtest.Service) lending.Option {
-		service.Fail(updateName, lendingtest.Fault{Status: status})
+		service.Fail(renameRoute, lendingtest.Fault{Status: status})
 		return nil
 	}
 }
@@ -84,13 +79,11 @@ func TestStoreFailureBeforeAResendEndsNoDoubt(t *testing.T) {
 		after bool
 	}{{"before", false}, {"after", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
 					lending.WithIdempotencyKey(t.Context(), "name-2")
-				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
+				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				fail := func(store.Entry) error {
@@ -115,7 +108,7 @@ func TestStoreFailureBeforeAResendEndsNoDoubt(t *testing.T) {
 func TestFalseConflictEndsNoDoubt(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
-		service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
+		service.Fail(renameRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 		_, err := client.Applications.UpdateName(ctx, o.application, "New")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -123,11 +116,11 @@ func TestFalseConflictEndsNoDoubt(t *testing.T) {
 			entries.saved = nil // once
 			return store.ErrConflict
 		}
-		service.Fail(updateName, lendingtest.Fault{Status: http.StatusBadRequest})
+		service.Fail(renameRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		_, err = client.Applications.UpdateName(ctx, o.application, "New")
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "the first one was executed")
 		assert.Equal(t, store.InDoubt, fake.Must(entries.Load(t.Context(), ":the/key")).State)
-		assert.Equal(t, 1, service.Executed(updateName))
+		assert.Equal(t, 1, service.Executed(renameRoute))
 	})
 }
 
@@ -154,16 +147,14 @@ func TestVerdictKeepsTheLockOfTwoSends(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service,
-				process func(...lending.Option) *lending.Client, log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				set := func(key, value string, opts ...keyOption) error {
 					_, err := client.Applications.UpdateName(withKey(t.Context(), key, opts...), o.application, value)
 					return err
 				}
-				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
-				service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
+				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
+				service.Fail(renameRoute, lendingtest.Fault{ResetAfter: true})
 				for range 2 {
 					require.ErrorIs(t, set("name-1", "Old"), lending.ErrOutcomeUnknown)
 				}
@@ -181,11 +172,9 @@ func TestVerdictKeepsTheLockOfTwoSends(t *testing.T) {
 	}
 }
 
-// TestUploadNeedsNoResponse: who knows that it happened has nothing to hand over.
+// TestUploadNeedsNoResponse from a person, nor after a sweep.
 func TestUploadNeedsNoResponse(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(key string) error {
@@ -209,11 +198,9 @@ func TestUploadNeedsNoResponse(t *testing.T) {
 	})
 }
 
-// TestReviewShowsTheReasonOfTheLastSend and not what was said of an earlier time that it was sent.
+// TestReviewShowsTheReasonOfTheLastSend and no words about an earlier send.
 func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
 		resend := func() error {
@@ -228,6 +215,7 @@ func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
 			Verdict: idempotency.NotHappened(),
 		}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
 		assert.Equal(t, "no published field shows it", fake.Must(log.Keys(t.Context(), doubtful))[0].Why)
 		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
 			By: "ada", Why: "it came", Sends: 2,
@@ -270,77 +258,29 @@ func TestErrorOfAKeyQuotesNoCause(t *testing.T) {
 	})
 }
 
-// TestSweepSkipsACorruptEntry from being forgotten, plain or encrypted.
-func TestSweepSkipsACorruptEntry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		plain := store.NewMemory()
-		encrypted, err := store.NewEncrypted(plain, []byte(strings.Repeat("k", 32)))
-		require.NoError(t, err)
-		for _, test := range []struct {
-			name    string
-			entries store.Store
-		}{{"plain", plain}, {"encrypted", encrypted}} {
-			opts := &idempotency.Options{Namespace: test.name, KeepAnswers: time.Hour}
-			require.NoError(t, plain.Save(t.Context(), store.Entry{
-				Key: test.name + ":corrupt", State: store.Done,
-				Data: []byte("{"),
-			}))
-			bubble.Elapse(time.Second)
-			require.NoError(t, test.entries.Save(t.Context(), store.Entry{
-				Key: test.name + ":fine", State: store.Done,
-				Data: []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`),
-			}))
-			bubble.Elapse(time.Hour)
-			swept, err := fake.Must(idempotency.NewLog(test.entries, opts)).Sweep(t.Context())
-			require.ErrorIs(t, err, store.ErrCorrupt, test.name)
-			assert.Equal(t, 1, swept, test.name)
-			assert.Equal(t, store.Forgotten, fake.Must(plain.Load(t.Context(), test.name+":fine")).State, test.name)
-		}
-	})
-}
-
-const (
-	createApplication = "POST /api/Application/create-application"
-	listApplications  = "GET /api/Application/get-customer-applications/{customerId}"
-)
-
-// TestFailedListIsNotEmpty: the only application of the customer would be taken for the
-// one that never came.
+// TestFailedListIsNotEmpty: an application from before would look like the new one.
 func TestFailedListIsNotEmpty(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client := process()
-		customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID
-		service.AddApplication(lendingtest.Application{CustomerID: customer})
-		service.Fail(listApplications, lendingtest.Fault{Status: http.StatusBadRequest})
-		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		create := newOrder(service).creates(t, process())
+		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-				lending.ApplicationRequest{
-					CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B",
-					BusinessZip: "94105",
-				}, nil)
-			require.ErrorIs(t, err, want)
+			require.ErrorIs(t, create("the/key"), want)
 		}
 	})
 }
 
-// TestFailedReadOfAnIDIsNoAbsence: a record holds UUIDs of other kinds, of which a read that is
-// not for them may say anything.
+// TestFailedReadOfAnIDIsNoAbsence: a record holds UUIDs of other kinds, and a read of such a UUID can fail
+// in any way.
 func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				client := process()
-				added := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
-				customer := fake.Must(lending.ParseCustomerID(added.ID))
-				create := func() (lending.ApplicationID, error) {
-					return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-						lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
-				}
-				service.Fail(createApplication, lendingtest.Fault{ResetAfter: true})
-				_, err := create()
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				create := newOrder(service).createsID(t, process())
+				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+				_, err := create("the/key")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				ours := service.Snapshot().Applications[0].ID
+				ours := service.Snapshot().Applications[3].ID
 				service.Answer("GET /api/Application/get-application/{applicationId}",
 					func(w http.ResponseWriter, r *http.Request) {
 						if r.PathValue("applicationId") != ours {
@@ -349,7 +289,7 @@ func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 						}
 						wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
 					})
-				id, err := create()
+				id, err := create("the/key")
 				require.NoError(t, err)
 				assert.Equal(t, ours, id.String())
 			})

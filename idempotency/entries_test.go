@@ -54,17 +54,6 @@ func TestLargestAnswerIsKept(t *testing.T) {
 	}
 }
 
-// JSON of another kind is no entry.
-func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
-	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		entry := store.Entry{Key: ":the/key", State: store.Free, Data: []byte(`{}`)}
-		require.NoError(t, entries.Save(t.Context(), entry))
-		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
-		require.ErrorIs(t, err, store.ErrCorrupt)
-		assert.Zero(t, service.Executed(fake.CreateRoute))
-	})
-}
-
 // TestSweepSkipsOtherNamespacesAndYoungEntries has answers of another namespace, and answers that are younger
 // than MaxLateness: a late owner may still compare itself with them.
 func TestSweepSkipsOtherNamespacesAndYoungEntries(t *testing.T) {
@@ -87,7 +76,7 @@ func TestSweepSkipsOtherNamespacesAndYoungEntries(t *testing.T) {
 // TestNamespacesShareNoLock has a mutation in doubt in one namespace: the same record is free in
 // another, which stands for another service.
 func TestNamespacesShareNoLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, entries := newOrder(service), store.NewMemory()
 		rename := func(namespace, key string) error {
 			log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{Namespace: namespace}))
@@ -104,7 +93,7 @@ func TestNamespacesShareNoLock(t *testing.T) {
 
 // The lock of a mutation whose record stands in the query is that of this record.
 func TestSubscriptionOfACustomerHasALock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client := process()
 		update := func(key string, customer lendingtest.Customer) error {
 			target := lending.ForCustomer(fake.Must(lending.ParseCustomerID(customer.ID)))
@@ -123,12 +112,9 @@ func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 // TestSweptValueHoldsNoLock repeats a mutation when the first can no longer be executed:
 // a newer value need not wait.
 func TestSweptValueHoldsNoLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
-		rename := func(key string) error {
-			_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), key), o.application, key)
-			return err
-		}
+		rename := o.renames(t, client)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename("older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
@@ -140,19 +126,16 @@ func TestSweptValueHoldsNoLock(t *testing.T) {
 // TestListThatFailsAfterwardsIsNotCounted has the read after a mutation fail as the service
 // fails for what is missing: no number is made of that.
 func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
-		create := func() error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
-		err := create()
+		err := create("the/key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		assert.ErrorContains(t, err, "the present count of records is not known")
-		require.NoError(t, create(), "the next read shows it")
+		require.NoError(t, create("the/key"), "the next read shows it")
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }
@@ -160,7 +143,7 @@ func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
 // TestLateOwnerLeavesAReview has a process stand still when its answer is lost, while another
 // finds that no read tells. What the first writes down then does not begin the review anew.
 func TestLateOwnerLeavesAReview(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, entries, goOn := newOrder(service), store.NewMemory(), make(chan struct{})
 		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
 		log := fake.Must(idempotency.NewLog(entries, nil))

@@ -30,7 +30,7 @@ func tracedOffer(id string) http.HandlerFunc {
 // offer already, which reads otherwise each time: no field of an offer is published, so that a
 // difference does not prove the processing.
 func TestAnotherOfferProvesNoProcessing(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		service.Answer(offerRoute, tracedOffer("00000001-0001-4000-8000-000000000009"))
 		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
@@ -60,7 +60,7 @@ func TestRebuiltOfferIsReadTwice(t *testing.T) {
 		{"another UUID alone", "", idempotency.ErrAnswerLost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o, client := newOrder(service), process()
 				prepareOrder(t, client, &o)
 				service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetAfter: true})

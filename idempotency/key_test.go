@@ -2,7 +2,6 @@ package idempotency_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -25,36 +24,32 @@ const maxLateness = 5 * time.Minute // the default of Options
 // doubtful selects the entries in doubt.
 var doubtful = idempotency.Filter{States: idempotency.InDoubtStates(), Limit: 1000}
 
+// newClient starts another process: a client of its own, which shares the log.
+type newClient = func(...lending.Option) *lending.Client
+
 // keyed runs f in a bubble with a service and a function that starts another process: a
 // client of its own, which shares the log.
-func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
-	process func(...lending.Option) *lending.Client),
-) {
+func keyed(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient)) {
 	t.Helper()
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		_ *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
 		f(t, service, process)
 	})
 }
 
 // withLog is keyed, and the log.
-func withLog(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
-	process func(...lending.Option) *lending.Client, log *idempotency.Log),
-) {
+func withLog(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient, *idempotency.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK,
-			"")}))
+		nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
+		service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
 		defer service.Close()
 		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) },
-			log)
+		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) }, log)
 	})
 }
 
 func TestKeyReplaysTheAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		user := fake.Newcomer()
 		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		first, err := process().Applications.CreateCustomer(ctx, user)
@@ -77,7 +72,7 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 // A call checks again after growing pauses, and finds a mutation that the service executes just
 // within MaxLateness.
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, user := process(), fake.Newcomer()
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
@@ -98,28 +93,6 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 		}
 		assert.Equal(t, want, waits)
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
-func TestKeyAfterADeath(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Newcomer()
-		held := make(chan struct{})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
-		ctx, die := context.WithCancelCause(t.Context())
-		ctx = lending.WithIdempotencyKey(ctx, "order-42/customer")
-		died := make(chan struct{})
-		go func() {
-			defer close(died)
-			_, err := client.Applications.CreateCustomer(ctx, user)
-			assert.Error(t, err)
-		}()
-		<-held
-		_, err := process().Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"),
-			user)
-		require.ErrorIs(t, err, idempotency.ErrInProgress)
-		die(errors.New("dead"))
-		<-died
 	})
 }
 

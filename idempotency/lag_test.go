@@ -3,7 +3,6 @@ package idempotency_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -42,9 +40,7 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 				defer service.Close()
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client := processWith(t, service, log)
-				create := func(key string, opts ...keyOption) (lending.ApplicationID, error) {
-					return client.Applications.Create(withKey(t.Context(), key, opts...), o.request(), nil)
-				}
+				create := o.createsID(t, client)
 				first, err := create("first", test.first...)
 				require.NoError(t, err)
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
@@ -77,9 +73,7 @@ func TestReadsThatLagShowTheRightID(t *testing.T) {
 		defer service.Close()
 		o := newOrder(service)
 		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
-		create := func(key string) (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		_, err := create("first")
 		require.NoError(t, err)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
@@ -104,9 +98,7 @@ func TestALostResponseIsFoundBeforeTheNextMutation(t *testing.T) {
 		defer service.Close()
 		o := newOrder(service)
 		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
-		create := func(key string) (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 3})
 		_, err := create("first")
 		require.ErrorIs(t, err, lending.ErrMayHaveHappened)
@@ -169,10 +161,7 @@ func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {
 func TestLockIsHeldWhereNothingIsRemembered(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		entries.save = func(entry store.Entry) error {
 			if strings.HasPrefix(entry.Key, "#") {
 				return errStore
@@ -200,10 +189,7 @@ func TestVerdictOfAPersonIsRemembered(t *testing.T) {
 		defer service.Close()
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 		client := processWith(t, service, log)
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
+		create := o.creates(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
 		require.NoError(t, log.Resolve(t.Context(), "first", says(idempotency.Happened(o.application)))) // an older one
@@ -253,63 +239,10 @@ func TestCustomerThatReadsDoNotShowYetHasNoApplications(t *testing.T) {
 	}
 }
 
-// TestReadsThatLagClaimNoApproval loses the second of two mutations of one lock, while reads do not
-// show the first one yet: its effect is not taken for that of the second.
-func TestReadsThatLagClaimNoApproval(t *testing.T) {
-	const approval = "POST /api/ApplicationApproval/"
-	for _, test := range []struct {
-		name, route string
-		first       func(context.Context, *lending.Client, lending.ApplicationID, lendingtest.Application) error
-		second      func(context.Context, *lending.Client, lending.ApplicationID, lendingtest.Application) error
-	}{
-		{
-			"the secondary applicant after the primary one", approval + "add-secondary-applicant-details/{applicationId}",
-			func(ctx context.Context, c *lending.Client, id lending.ApplicationID, _ lendingtest.Application) error {
-				return c.Approval.AddPrimaryApplicantDetails(ctx, id,
-					lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}})
-			},
-			func(ctx context.Context, c *lending.Client, id lending.ApplicationID, _ lendingtest.Application) error {
-				return c.Approval.AddSecondaryApplicantDetails(ctx, id,
-					lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Grace"}})
-			},
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := lendingtest.New(lendingtest.WithReadLag(time.Second),
-					lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")}))
-				defer service.Close()
-				o, ctx := newOrder(service), t.Context()
-				client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
-				prepareOrder(t, client, &o)
-				bubble.Elapse(2 * time.Second) // the preparation is shown
-				var app lendingtest.Application
-				for _, one := range service.Snapshot().Applications {
-					if one.ID == o.offered.String() {
-						app = one
-					}
-				}
-				require.NoError(t, test.first(lending.WithIdempotencyKey(ctx, "first"), client, o.offered, app))
-				service.Fail(test.route, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-				executed := service.Executed(test.route)
-				second := func() error {
-					return test.second(lending.WithIdempotencyKey(ctx, "second"), client, o.offered, app)
-				}
-				require.ErrorIs(t, second(), lending.ErrOutcomeUnknown)
-				bubble.Elapse(2 * time.Second) // the first one is shown
-				require.Error(t, second(), "it has not happened")
-				assert.Equal(t, executed, service.Executed(test.route))
-			})
-		})
-	}
-}
-
 // TestReplacedApplicantCountsForNobody has an application that came with an applicant: whether
 // another primary applicant is one more is not known, and the next count relies on neither.
 func TestReplacedApplicantCountsForNobody(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		_ *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
 		o, client := newOrder(service), process()
 		prepareOrder(t, client, &o)
 		primary := lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}}

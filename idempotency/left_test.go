@@ -68,7 +68,7 @@ func TestLockOfADeadProcessIsReleased(t *testing.T) {
 		{"no read shows it", createApplicationRoute, create, lendingtest.Fault{ResetBefore: true}, true, store.Free},
 		{"executed late", createApplicationRoute, create, lendingtest.Fault{Late: 4 * time.Minute}, true, store.Done},
 		{"no read tells", withdrawRoute, withdraw, lendingtest.Fault{ResetAfter: true}, true, store.NeedsReview},
-		{"a value", updateName, rename, lendingtest.Fault{ResetBefore: true}, true, store.NeedsReview},
+		{"a value", renameRoute, rename, lendingtest.Fault{ResetBefore: true}, true, store.NeedsReview},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
@@ -94,9 +94,7 @@ func TestLockOfADeadProcessIsReleased(t *testing.T) {
 // every further one.
 func TestRejectedResendsEndInReview(t *testing.T) {
 	const cancelRoute = "POST /api/Application/cancel-application/{applicationId}"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		cancel := func() error {
 			return client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
@@ -163,7 +161,7 @@ func TestCheckEndsAbandonedDoubts(t *testing.T) {
 			_, err := client.Loans.WithdrawInvoice(ctx, o.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()})
 			return err
 		}, "person")
-		lose(updateName, before, func(ctx context.Context) error {
+		lose(renameRoute, before, func(ctx context.Context) error {
 			_, err := client.Applications.UpdateName(ctx, o.application, "New")
 			return err
 		}, "value")

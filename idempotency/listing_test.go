@@ -45,7 +45,7 @@ func TestKeysShowWhatAPersonNeeds(t *testing.T) {
 			},
 		},
 		{
-			name: "sets a value", route: updateName, faults: []lendingtest.Fault{lost}, ids: application,
+			name: "sets a value", route: renameRoute, faults: []lendingtest.Fault{lost}, ids: application,
 			call: func(ctx context.Context, c *lending.Client, o order) error {
 				_, err := c.Applications.UpdateName(ctx, o.application, "Ada Lovelace")
 				return err
@@ -91,9 +91,7 @@ func TestKeysShowWhatAPersonNeeds(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-				log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				for _, fault := range test.faults {
 					service.Fail(test.route, fault)
@@ -116,9 +114,7 @@ func TestKeysShowWhatAPersonNeeds(t *testing.T) {
 
 // TestEntryWithoutACheckBeforeNeedsAPerson has the service refuse the read before the mutation.
 func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		const add = "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}"
 		o, client := newOrder(service), process()
 		service.Fail("GET /api/ApplicationApproval/get-all-applicants/{applicationId}", lendingtest.Fault{Status: 400})
@@ -134,9 +130,7 @@ func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
 
 // TestEntryInFlightSaysFromWhenItCanBeDecided has a call hang until its deadline.
 func TestEntryInFlightSaysFromWhenItCanBeDecided(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{DelayBefore: time.Hour})
 		ended := make(chan error)

@@ -56,8 +56,8 @@ func (s *tampered) Save(ctx context.Context, entry store.Entry) error {
 var errStore = errors.New("the store is gone")
 
 // withStore runs f in a bubble with a service, a store and a client.
-func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered,
-	*lending.Client),
+func withStore(t *testing.T, opts *idempotency.Options,
+	f func(*testing.T, *lendingtest.Service, *tampered, *lending.Client),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,10 +65,7 @@ func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lend
 		service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
 		defer service.Close()
 		entries := &tampered{Store: store.NewMemory()}
-		f(t, service, entries, wire.NewClient(t, "https://lending.example",
-			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-			lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, opts)))))
+		f(t, service, entries, processWith(t, service, fake.Must(idempotency.NewLog(entries, opts))))
 	})
 }
 
@@ -78,9 +75,7 @@ func TestMutationIsRecordedBeforeTheSend(t *testing.T) {
 		after bool
 	}{{"the save fails", false}, {"the save fails and is done", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				fail := func(entry store.Entry) error {
 					if entry.State == store.Sent {
 						entries.save, entries.saved = nil, nil // once
@@ -112,12 +107,11 @@ func TestUnreadableEntryStopsTheSend(t *testing.T) {
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "an earlier call may have sent it")
 		entries.load = nil
-		require.NoError(t, entries.Save(t.Context(), store.Entry{
-			Key: ":the/key", State: store.Done,
-			Data: []byte("{"),
-		}))
-		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
-		require.ErrorIs(t, err, store.ErrCorrupt)
+		for key, data := range map[string]string{"broken": "{", "without a route": "{}"} {
+			require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":" + key, State: store.Free, Data: []byte(data)}))
+			_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), fake.Newcomer())
+			require.ErrorIs(t, err, store.ErrCorrupt)
+		}
 		assert.Zero(t, service.Executed(fake.CreateRoute))
 	})
 }
@@ -192,7 +186,7 @@ func TestFailedSignInLeavesTheKeyFree(t *testing.T) {
 
 // TestObserverContextHasNoKey has a call observer read with the context of the call.
 func TestObserverContextHasNoKey(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, reader := newOrder(service), process()
 		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
 			func(lending.Call),
@@ -256,9 +250,7 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 }
 
 func TestResolveEndsAReview(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
 		send := func() error {
@@ -356,41 +348,4 @@ func TestEntriesHoldNoSecret(t *testing.T) {
 		assert.Contains(t, string(service.Requests()[1].Body)+string(service.Requests()[2].Body)+
 			string(service.Requests()[3].Body), canary)
 	})
-}
-
-func TestEncryptedStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New()
-		defer service.Close()
-		plain := store.NewMemory()
-		client := func(key string) *lending.Client {
-			entries, err := store.NewEncrypted(plain, []byte(strings.Repeat(key, 32)))
-			require.NoError(t, err)
-			return wire.NewClient(t, "https://lending.example",
-				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-		}
-		o := newOrder(service)
-		create := func(secret, key string) error {
-			_, err := client(secret).Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, create("a", "the/key"), lending.ErrOutcomeUnknown)
-		entry := fake.Must(plain.Load(t.Context(), ":the/key"))
-		assert.NotContains(t, string(entry.Data), "route")
-		service.Fail(listApplications, lendingtest.Fault{Status: http.StatusForbidden}) // nobody can end it
-		require.ErrorIs(t, create("a", "other/key"), idempotency.ErrLocked, "the lock is keyed, and the same")
-		require.ErrorIs(t, create("b", "the/key"), store.ErrCorrupt, "it has another key")
-		require.NoError(t, create("a", "the/key"))
-
-		moved := fake.Must(plain.Load(t.Context(), ":the/key"))
-		moved.Key, moved.Revision = ":moved/key", 0
-		require.NoError(t, plain.Save(t.Context(), *moved))
-		require.ErrorIs(t, create("a", "moved/key"), store.ErrCorrupt, "it is the entry of another command")
-		assert.Equal(t, 1, service.Executed(createApplicationRoute))
-	})
-	_, err := store.NewEncrypted(store.NewMemory(), []byte("short"))
-	require.EqualError(t, err, "lending/idempotency: NewEncrypted: the key must be 32 random bytes")
 }

@@ -2,10 +2,6 @@ package idempotency_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,101 +14,11 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// stalled is a way to a service that sends the header of an answer and never its body.
-type stalled struct {
-	service *lendingtest.Service
-	next    atomic.Pointer[context.CancelFunc] // is called when the header is on its way; nil for an answer as usual
-}
-
-func (s *stalled) serve(w http.ResponseWriter, r *http.Request) {
-	sent := s.next.Load()
-	if sent == nil || !isCommand(r) {
-		s.service.ServeHTTP(w, r)
-		return
-	}
-	s.next.Store(nil)
-	answer := httptest.NewRecorder()
-	s.service.ServeHTTP(answer, r)
-	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-	w.WriteHeader(answer.Code)
-	_ = http.NewResponseController(w).Flush()
-	(*sent)()
-	<-r.Context().Done()
-}
-
-// TestCutResponseEndsLikeALostOne loses the answer of a mutation in every way that shows
-// that it happened, over real connections: the next call returns what it returns after an answer
-// that is lost as a whole, and nothing is executed twice.
-func TestCutResponseEndsLikeALostOne(t *testing.T) {
-	cut := func(bytes int) func(context.Context, *stalled, string) context.Context {
-		return func(ctx context.Context, s *stalled, route string) context.Context {
-			s.service.Fail(route, lendingtest.Fault{CutBody: bytes})
-			return ctx
-		}
-	}
-	for _, fault := range []struct {
-		name string
-		most int // MaxAnswer
-		plan func(context.Context, *stalled, string) context.Context
-	}{
-		{"cut after the header", 0, cut(-1)},
-		{"cut in the body", 0, cut(1)},
-		{"no time for the body", 0, func(ctx context.Context, s *stalled, _ string) context.Context {
-			ctx, stop := context.WithCancel(ctx)
-			s.next.Store(&stop)
-			return ctx
-		}},
-		{"too large", 45, func(ctx context.Context, s *stalled, route string) context.Context {
-			s.service.Answer(route, func(w http.ResponseWriter, r *http.Request) {
-				s.service.Answer(route, nil)
-				answer := httptest.NewRecorder()
-				s.service.ServeHTTP(answer, r)
-				w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-				_, _ = w.Write([]byte(answer.Body.String() + strings.Repeat(" ", 45)))
-			})
-			return ctx
-		}},
-	} {
-		t.Run(fault.name, func(t *testing.T) {
-			for name, test := range lostAnswers {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					s := &stalled{service: lendingtest.New()}
-					t.Cleanup(s.service.Close)
-					o, log := newOrder(s.service), fake.Must(idempotency.NewLog(store.NewMemory(),
-						&idempotency.Options{MaxAnswer: fault.most}))
-					client := wire.NewClient(t, wire.Listen(t, s.serve), lending.WithIdempotency(log),
-						lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: s.service})))
-					prepareOrder(t, client, &o)
-					before := s.service.Executed(test.route)
-					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-					_, err := test.call(fault.plan(ctx, s, test.route), client, o)
-					if err != nil {
-						require.ErrorIs(t, err, lending.ErrMayHaveHappened)
-					}
-					answer, err := test.call(ctx, client, o)
-					switch {
-					case test.id != nil:
-						require.NoError(t, err)
-						require.Equal(t, test.id(s.service.Snapshot()), answer)
-					case err != nil || fault.most == 0: // the ids of an answer that is too large are kept
-						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
-						require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-						require.True(t, fake.Must(log.Keys(t.Context(), doubtful))[0].NeedsPerson, "a person supplies the response")
-					}
-					assert.Equal(t, before+1, s.service.Executed(test.route))
-				})
-			}
-		})
-	}
-}
-
-// TestAnswerThatNoReadRebuilds cuts the answers of mutations that no check covers: each is sent
-// again where that is safe, found by the check of its caller, or listed until a person gives it.
+// TestAnswerThatNoReadRebuilds cuts the responses of mutations without a check: the log resends where a
+// second execution is safe, the caller's check finds the response, or a person supplies it.
 func TestAnswerThatNoReadRebuilds(t *testing.T) {
 	const route = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
 	given := map[string]any{"advanceRate": 0.75}
@@ -132,9 +38,7 @@ func TestAnswerThatNoReadRebuilds(t *testing.T) {
 		{"a check cannot tell", []keyOption{says(idempotency.NeedsReview("who knows"))}, idempotency.ErrAnswerLost, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-				log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				prepareOrder(t, client, &o)
 				before := service.Executed(route)
@@ -185,14 +89,14 @@ func TestCutValueIsResent(t *testing.T) {
 		{"a newer one", true, idempotency.ErrAnswerLost, "New"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o, client := newOrder(service), process()
 				set := func(value string) error {
 					ctx := lending.WithIdempotencyKey(t.Context(), value)
 					_, err := client.Applications.UpdateName(ctx, o.application, value)
 					return err
 				}
-				service.Fail(updateName, lendingtest.Fault{CutBody: 1})
+				service.Fail(renameRoute, lendingtest.Fault{CutBody: 1})
 				require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(set("Old")))
 				if test.newer {
 					require.NoError(t, set("New"), "what has happened keeps no lock")
@@ -222,16 +126,13 @@ func TestConfirmedMutationIsNotResent(t *testing.T) {
 				defer service.Close()
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client := processWith(t, service, log)
-				create := func() (lending.ApplicationID, error) {
-					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
-					return client.Applications.Create(ctx, o.request(), nil)
-				}
+				create := o.createsID(t, client)
 				service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 5})
 				var id lending.ApplicationID
 				var err error
 				for calls, begun := 0, time.Now(); time.Since(begun) < 10*time.Minute; calls++ {
 					require.Less(t, calls, 20, "the waits grow")
-					if id, err = create(); err == nil {
+					if id, err = create("the/key"); err == nil {
 						break
 					}
 					require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
@@ -258,9 +159,7 @@ func TestConfirmedMutationIsNotResent(t *testing.T) {
 func TestSweptResponsesAreRebuilt(t *testing.T) {
 	for name, test := range lostAnswers {
 		t.Run(name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-				log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				prepareOrder(t, client, &o)
 				before := service.Executed(test.route)
@@ -291,9 +190,7 @@ func TestSweptCalculationIsResent(t *testing.T) {
 		{"a newer one", true, nil, 2}, // the value is not of now, and the record is empty
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-				log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				prepareOrder(t, client, &o)
 				loan := fake.Must(client.Loans.Get(t.Context(), o.loan))

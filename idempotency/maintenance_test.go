@@ -21,13 +21,13 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestHangingReadDelaysNoOtherCheck has reads that hang for four customers: Check ends the doubt about
-// the application of a fifth customer, and returns.
+// TestHangingReadDelaysNoOtherCheck has hanging reads for nine customers: Check makes eight checks at
+// once, each of at most 10 seconds, and ends the doubt about the application of a tenth customer.
 func TestHangingReadDelaysNoOtherCheck(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		hang := make(map[string]bool)
-		for i := range 5 {
+		for i := range 10 {
 			customer := service.AddCustomer(lendingtest.Customer{}).ID
 			service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", i)),
@@ -35,7 +35,7 @@ func TestHangingReadDelaysNoOtherCheck(t *testing.T) {
 					CustomerID: lending.CustomerID(uuid.MustParse(customer)), BusinessName: "Lovelace", BusinessZip: "94105",
 				}, nil)
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			hang[customer] = i < 4
+			hang[customer] = i < 9
 		}
 		hanging := wire.NewClient(t, "https://lending.example",
 			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})), lending.WithIdempotency(log),
@@ -54,8 +54,8 @@ func TestHangingReadDelaysNoOtherCheck(t *testing.T) {
 		require.Error(t, err)
 		require.NoError(t, ctx.Err(), "it ends by itself")
 		assert.Positive(t, next)
-		assert.LessOrEqual(t, time.Since(begun), 10*time.Second)
-		assert.Equal(t, store.Done, fake.Must(entries.Load(t.Context(), ":order-4")).State)
+		assert.Equal(t, 20*time.Second, time.Since(begun))
+		assert.Equal(t, store.Done, fake.Must(entries.Load(t.Context(), ":order-9")).State)
 	})
 }
 
@@ -91,7 +91,7 @@ func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
 // TestEmptyObjectIsNoCustomer has a service that answers {} if no customer has the address: the
 // customer is created, and is not there when the request is lost.
 func TestEmptyObjectIsNoCustomer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client := process()
 		service.Answer("GET /api/Customer/get-customer-by-email", wire.Answer(http.StatusOK, `{}`))
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
@@ -110,20 +110,22 @@ func TestEmptyObjectIsNoCustomer(t *testing.T) {
 	})
 }
 
+// readOnly is a store with a failing Replace.
+type readOnly struct{ store.Store }
+
+func (readOnly) Replace(context.Context, []store.Entry) (int, error) { return 0, errStore }
+
 // TestStoreThatFailsIsReported has a store that fails under Resolve and under Forget.
 func TestStoreThatFailsIsReported(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
-		create := func(key string) error {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-			return err
-		}
-		require.NoError(t, create("done"))
+		create := o.creates(t, client)
+		require.NoError(t, create("order/done"))
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
 		resolve := func() error { return log.Resolve(t.Context(), "lost", says(idempotency.Happened(o.application))) }
 		forget := func() error {
-			_, err := log.Forget(t.Context(), "done")
+			_, err := log.Forget(t.Context(), "order/done")
 			return err
 		}
 		entries.load = func() error { return errStore }
@@ -135,7 +137,7 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 		}
 		require.ErrorIs(t, resolve(), idempotency.ErrStore, "the verdict counts as a record of the lock")
 		require.Equal(t, store.InDoubt, fake.Must(entries.Load(t.Context(), ":lost")).State)
-		entries.save = func(store.Entry) error { return errStore }
+		entries.save = func(entry store.Entry) error { return map[bool]error{true: errStore}[entry.Key == ":lost"] }
 		require.ErrorIs(t, resolve(), idempotency.ErrStore)
 		entries.save = nil
 		corrupt := store.Entry{Key: ":corrupt", State: store.Done, Data: []byte("?")}
@@ -143,30 +145,39 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 		_, err := log.Forget(t.Context(), "corrupt")
 		require.ErrorIs(t, err, store.ErrCorrupt)
 		require.NoError(t, resolve())
+		for _, keys := range []string{"order/done", "order/"} {
+			_, err = fake.Must(idempotency.NewLog(readOnly{entries}, nil)).Forget(t.Context(), keys)
+			require.ErrorIs(t, err, idempotency.ErrStore)
+			_, err = fake.Must(idempotency.NewLog(downStore{}, nil)).Forget(t.Context(), keys)
+			require.ErrorIs(t, err, idempotency.ErrStore)
+		}
 	})
 }
 
 // TestRejectedResendOfADoneMutationIsDone has a service that cuts the response to a calculation,
-// and rejects the resend: the error still says that the mutation happened.
+// and rejects the resend: the error still says that the mutation happened, and no other calculation
+// waits for it.
 func TestRejectedResendOfADoneMutationIsDone(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		const route = "POST /api/Calculation/application-invoice-calculation"
 		client := process()
 		o := newOrder(service)
-		calculate := func() error {
-			ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		calculate := func(key string) error {
+			ctx := lending.WithIdempotencyKey(t.Context(), key)
 			_, err := client.Calculation.Invoice(ctx, o.application, fake.Invoice())
 			return err
 		}
 		service.Fail(route, lendingtest.Fault{CutBody: 3})
-		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(calculate()))
+		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(calculate("old")))
+		bubble.Elapse(maxLateness)
 		service.Fail(route, lendingtest.Fault{Status: http.StatusBadRequest})
-		err := calculate()
+		err := calculate("old")
 		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		var failed *lending.Error
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, http.StatusBadRequest, failed.StatusCode)
+		require.NoError(t, calculate("new"))
 		bubble.Elapse(failed.RetryAfter)
-		require.NoError(t, calculate())
+		require.NoError(t, calculate("old"))
 	})
 }

@@ -19,54 +19,6 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestRepeatedMutationStaysInDoubt sends a mutation again whose first sending can still be
-// executed, or may have been. The service rejects the second: that says nothing of the first.
-func TestRepeatedMutationStaysInDoubt(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		first lendingtest.Fault
-		wait  time.Duration
-		call  func(context.Context, *lending.Client, order) error
-		route string
-	}{
-		{
-			"a read shows nothing, and it can be executed late",
-			lendingtest.Fault{Late: maxLateness - time.Second},
-			time.Second,
-			func(ctx context.Context, c *lending.Client, _ order) error {
-				_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
-				return err
-			}, fake.CreateRoute,
-		},
-		{
-			"no read can show it",
-			lendingtest.Fault{ResetAfter: true},
-			2 * maxLateness,
-			func(ctx context.Context, c *lending.Client, o order) error {
-				_, err := c.Applications.UpdateName(ctx, o.application, "New")
-				return err
-			}, renameRoute,
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
-				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
-				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
-				service.Fail(test.route, test.first)
-				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
-				bubble.Elapse(test.wait)
-				service.Fail(test.route, lendingtest.Fault{Status: http.StatusBadRequest})
-				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
-				inDoubt := fake.Must(log.Keys(t.Context(), doubtful))
-				require.Len(t, inDoubt, 1)
-				assert.Equal(t, store.InDoubt, inDoubt[0].State)
-			})
-		})
-	}
-}
-
 // TestDoubtThatAnotherHasEndedIsOver has a person say that a mutation has not happened while it is
 // about to be sent again: what the service rejects then has not happened at all.
 func TestDoubtThatAnotherHasEndedIsOver(t *testing.T) {
@@ -90,15 +42,36 @@ func TestDoubtThatAnotherHasEndedIsOver(t *testing.T) {
 	})
 }
 
+// TestAnotherAccountEndsNoDoubt has the client of another service meet a mutation in doubt, in Check and by
+// its lock: the reads of the other service prove nothing.
+func TestAnotherAccountEndsNoDoubt(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log, sandbox := newOrder(service), fake.Must(idempotency.NewLog(entries, nil)), lendingtest.New()
+		defer sandbox.Close()
+		stranger := wire.NewClient(t, "https://sandbox.example", lending.WithIdempotency(log),
+			lending.WithHTTPClient(&http.Client{Transport: sandbox.Transport()}),
+			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: sandbox})))
+		state := func() store.State { return fake.Must(entries.Load(t.Context(), ":first")).State }
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, o.creates(t, client)("first"), lending.ErrOutcomeUnknown)
+		second := newOrder(sandbox)
+		require.Equal(t, o.customer, second.customer, "it has the same lock")
+		bubble.Elapse(maxLateness)
+		fake.Must(log.Check(t.Context(), stranger))
+		require.Equal(t, store.InDoubt, state())
+		require.NoError(t, second.creates(t, stranger)("second"))
+		assert.Equal(t, store.NeedsReview, state())
+		require.ErrorIs(t, o.creates(t, client)("first"), idempotency.ErrNeedsReview)
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
 // TestLockThatWasFreedMeanwhileIsTaken has the owner of a lock free it after the store has refused
 // the lock to another, and before the other looks at the owner.
 func TestLockThatWasFreedMeanwhileIsTaken(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
-		rename := func(key string) error {
-			_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), key), o.application, key)
-			return err
-		}
+		rename := o.renames(t, client)
 		service.Fail(renameRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(rename("owner")))
 		entries.save = func(store.Entry) error {
@@ -109,8 +82,8 @@ func TestLockThatWasFreedMeanwhileIsTaken(t *testing.T) {
 	})
 }
 
-// TestLockOfACheckIsWaitedForAMoment has a second mutation meet a first that is making its check: the
-// hint is not for how long that may take at most.
+// TestLockOfACheckIsWaitedForAMoment has a second mutation meet a first during its check: the wait is a
+// moment, not the longest time of a check.
 func TestLockOfACheckIsWaitedForAMoment(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		create := creating(t, service)
@@ -147,38 +120,9 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// TestLateOwnerLeavesTheLock has a process stand still with the answer in its hands, and another
-// send the mutation again. The process goes on: a newer value has to wait for as long as the
-// second sending can be executed late.
-func TestLateOwnerLeavesTheLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		o := newOrder(service)
-		entries, goOn := store.NewMemory(), make(chan struct{})
-		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
-		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
-		rename := func(client *lending.Client, key, name string) error {
-			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-			defer stop()
-			_, err := client.Applications.UpdateName(ctx, o.application, name)
-			return err
-		}
-		owned := make(chan error)
-		go func() { owned <- rename(owner, "older", "Older") }()
-		bubble.Elapse(11 * time.Second)
-		service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
-		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
-		close(goOn)
-		require.NoError(t, <-owned)
-		var refused *idempotency.Error
-		require.ErrorAs(t, rename(other, "newer", "Newer"), &refused)
-		require.ErrorIs(t, refused, idempotency.ErrLocked)
-		assert.Equal(t, 10*time.Second+maxLateness, refused.RetryAfter)
-	})
-}
-
 // TestAbsencesDoNotProveAnOffer has the service say in two ways that there is no offer.
 func TestAbsencesDoNotProveAnOffer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		status := http.StatusNotFound
 		const offer = "GET /api/Application/application-offer/{applicationId}"
@@ -216,14 +160,9 @@ func TestConflictBeginsTheCallAnew(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
-				create := func(key string) error {
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-					return err
-				}
+				create := o.creates(t, client)
 				service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden})
 				require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(create("first")), "it has the lock")
 				bubble.Elapse(time.Minute)
@@ -310,21 +249,15 @@ func TestEncryptedLocksNeedTheKey(t *testing.T) {
 // TestLockedCallSaysWhenToCallAgain has a mutation in flight, which has the lock of another: the
 // other says how long the first may take, and is not sent.
 func TestLockedCallSaysWhenToCallAgain(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client, other := newOrder(service), process(), process()
 		require.NoError(t, client.Session().SignIn(t.Context()))
-		rename := func(client *lending.Client, key string) error {
-			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-			defer stop()
-			_, err := client.Applications.UpdateName(ctx, o.application, key)
-			return err
-		}
 		held, ended := make(chan struct{}), make(chan error)
 		service.Fail(renameRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
-		go func() { ended <- rename(client, "first") }()
+		go func() { ended <- o.rename(t, client, "first", "First") }()
 		<-held
 		var refused *idempotency.Error
-		require.ErrorAs(t, rename(other, "second"), &refused)
+		require.ErrorAs(t, o.rename(t, other, "second", "Second"), &refused)
 		require.ErrorIs(t, refused, idempotency.ErrLocked)
 		assert.Equal(t, 10*time.Second, refused.RetryAfter)
 		require.ErrorIs(t, <-ended, lending.ErrOutcomeUnknown)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,30 +21,24 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestMutationLaterThanMaxLatenessHappensTwice shows what MaxLateness stands for, and that the service
-// counts it: what is executed later than that is done twice.
+// TestMutationLaterThanMaxLatenessHappensTwice shows the meaning of MaxLateness: the service executes a
+// mutation twice if the first execution is later.
 func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				client, customer := process(), service.AddCustomer(lendingtest.Customer{})
-				request := lending.ApplicationRequest{
-					CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
-					BusinessName: "B", BusinessZip: "94105",
-				}
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o := newOrder(service)
+				create := o.creates(t, process())
 				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
-				ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
-				_, err := client.Applications.Create(ctx, request, nil)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
-				_, err = client.Applications.Create(ctx, request, nil)
-				require.NoError(t, err)
+				require.NoError(t, create("the/key"))
 				require.NoError(t, service.Wait(t.Context()))
 				want := 1
 				if late > maxLateness {
 					want = 2
 				}
-				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[o.customer.String()])
 			})
 		})
 	}
@@ -56,12 +49,8 @@ const createApplicationRoute = "POST /api/Application/create-application"
 // TestCheckBeforeIsMadeUnderTheLock has another application made for the customer between the look
 // of the second mutation and its sending.
 func TestCheckBeforeIsMadeUnderTheLock(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{
-			CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
-			BusinessName: "B", BusinessZip: "94105",
-		}
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		request := newOrder(service).request()
 		looked, goOn := make(chan struct{}), make(chan struct{})
 		waits := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := service.Transport().RoundTrip(r)
@@ -97,64 +86,6 @@ func TestCheckBeforeIsMadeUnderTheLock(t *testing.T) {
 
 const renameRoute = "GET /api/Application/update-application-name/{applicationId}"
 
-// TestLateValueUndoesNothing has a name sent twice, of which the first is executed late: no
-// other may be sent before, however the second has come to its end.
-func TestLateValueUndoesNothing(t *testing.T) {
-	for _, end := range []struct {
-		name  string
-		fault lendingtest.Fault
-		calls int
-	}{{"answered", lendingtest.Fault{}, 1}, {"found by the caller", lendingtest.Fault{ResetAfter: true}, 2}} {
-		t.Run(end.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				added, client := service.AddApplication(lendingtest.Application{}), process()
-				id := lending.ApplicationID(uuid.MustParse(added.ID))
-				ctx := withKey(t.Context(), "older", withCheck(func(context.Context) (idempotency.Verdict, error) {
-					if service.Executed(renameRoute) > 0 {
-						return idempotency.Happened(true), nil
-					}
-					return idempotency.NotHappened(), nil
-				}))
-				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
-				_, err := client.Applications.UpdateName(ctx, id, "Older")
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				service.Fail(renameRoute, end.fault)
-				for range end.calls {
-					_, err = client.Applications.UpdateName(ctx, id, "Older")
-				}
-				require.NoError(t, err)
-				newer := func() error {
-					_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), "newer"), id,
-						"Newer")
-					return err
-				}
-				err = newer()
-				require.ErrorIs(t, err, idempotency.ErrLocked)
-				var failed *lending.Error
-				require.ErrorAs(t, err, &failed)
-				bubble.Elapse(failed.RetryAfter)
-				require.NoError(t, newer())
-				require.NoError(t, service.Wait(t.Context()))
-				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
-			})
-		})
-	}
-}
-
-// TestCutAnswerIsNotKept has an answer cut on its way: it is no answer for the next call.
-func TestCutAnswerIsNotKept(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), fake.Newcomer()
-		service.Fail(fake.CreateRoute, lendingtest.Fault{CutBody: 10})
-		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-		customer := fake.Must(client.Applications.CreateCustomer(ctx, user))
-		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
 // frozen is a store that keeps one process waiting after it has saved a mutation as sent, or
 // before it saves what has become of it.
 type frozen struct {
@@ -175,16 +106,15 @@ func (f frozen) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// TestOwnerKnowsMore has a process stand still while another one finds out what it can. What
-// the first knows when it goes on is more than that no read tells, and no more than a look
-// that has found it done.
+// TestOwnerKnowsMore freezes a process while another finds what it can. The result of the first process
+// counts more than a review, and less than a check with a result.
 func TestOwnerKnowsMore(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		sent bool
 	}{{"done", false}, {"not sent", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				entries, goOn := store.NewMemory(), make(chan struct{})
 				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, test.sent, goOn}, nil)))
 				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
@@ -211,7 +141,7 @@ func TestOwnerKnowsMore(t *testing.T) {
 			})
 		})
 	}
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
 		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
@@ -251,31 +181,25 @@ func TestFrozenOwner(t *testing.T) {
 		{"refused", 11*time.Second + maxLateness, lendingtest.Fault{Status: http.StatusTooManyRequests}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o := newOrder(service)
 				entries, goOn := store.NewMemory(), make(chan struct{})
 				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
 				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
-				rename := func(client *lending.Client, key, name string) error {
-					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-					defer stop()
-					_, err := client.Applications.UpdateName(ctx, id, name)
-					return err
-				}
 				owned := make(chan error)
-				go func() { owned <- rename(owner, "older", "Older") }()
+				go func() { owned <- o.rename(t, owner, "older", "Older") }()
 				bubble.Elapse(test.after)
 				service.Fail(renameRoute, test.fault)
-				require.Error(t, rename(other, "older", "Older"))
-				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				require.Error(t, o.rename(t, other, "older", "Older"))
+				require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), idempotency.ErrLocked)
 				close(goOn)
 				require.NoError(t, <-owned)
-				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), idempotency.ErrLocked)
 				bubble.Elapse(maxLateness + 10*time.Second)
-				require.NoError(t, rename(other, "newer", "Newer"))
-				require.NoError(t, rename(other, "older", "Older"))
+				require.NoError(t, o.rename(t, other, "newer", "Newer"))
+				require.NoError(t, o.rename(t, other, "older", "Older"))
 				require.NoError(t, service.Wait(t.Context()))
-				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+				assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 			})
 		})
 	}
@@ -284,71 +208,29 @@ func TestFrozenOwner(t *testing.T) {
 // TestFrozenOwnerFindsTheLockTaken has a process stand still with the answer in its hands
 // until a person has freed the mutation, and another has the lock. The answer is kept all the same.
 func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o := newOrder(service)
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))),
 			processWith(t, service, log)
-		rename := func(client *lending.Client, key, name string) error {
-			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
-			defer stop()
-			_, err := client.Applications.UpdateName(ctx, id, name)
-			return err
-		}
 		owned := make(chan error)
-		go func() { owned <- rename(owner, "older", "Older") }()
+		go func() { owned <- o.rename(t, owner, "older", "Older") }()
 		bubble.Elapse(11 * time.Second)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, o.rename(t, other, "older", "Older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{
-			By: "Grace", Why: "not seen", Sends: 2,
-			Verdict: idempotency.NotHappened(),
+			By: "Grace", Why: "not seen", Sends: 2, Verdict: idempotency.NotHappened(),
 		}))
 		bubble.Elapse(maxLateness)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), lending.ErrOutcomeUnknown)
 		close(goOn)
 		require.NoError(t, <-owned)
-		require.NoError(t, rename(other, "older", "Older"))
-		require.NoError(t, rename(other, "newer", "Newer"))
-		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
-	})
-}
-
-// TestTwoMutationsOfALockEnd has two mutations of a lock look at once, which takes its time.
-func TestTwoMutationsOfALockEnd(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{
-			CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
-			BusinessName: "B", BusinessZip: "94105",
-		}
-		slow := lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response,
-			error,
-		) {
-			bubble.Elapse(100 * time.Millisecond)
-			return service.Transport().RoundTrip(r)
-		})})
-		var both sync.WaitGroup
-		begin := time.Now().Add(time.Minute) // they sign in before
-		for i, key := range []string{"first", "second"} {
-			client := process(slow)
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			both.Go(func() {
-				bubble.Elapse(time.Until(begin) + time.Duration(i)*50*time.Millisecond)
-				ctx := lending.WithIdempotencyKey(t.Context(), key)
-				_, err := client.Applications.Create(ctx, request, nil)
-				if errors.Is(err, idempotency.ErrLocked) {
-					bubble.Elapse(time.Second)
-					_, err = client.Applications.Create(ctx, request, nil)
-				}
-				assert.NoError(t, err)
-			})
-		}
-		both.Wait()
-		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+		require.NoError(t, o.rename(t, other, "older", "Older"))
+		require.NoError(t, o.rename(t, other, "newer", "Newer"))
+		assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 	})
 }
 
@@ -357,7 +239,7 @@ func TestTwoMutationsOfALockEnd(t *testing.T) {
 func TestFreeMutationLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
 		t.Run(fmt.Sprint(resolved), func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client, create := processWith(t, service, log), creating(t, service)
 				lost := lendingtest.Fault{ResetBefore: true}
@@ -405,7 +287,7 @@ func creating(t *testing.T, service *lendingtest.Service) func(client *lending.C
 // TestLatenessBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
 // when the mutation may be sent again, and may not, and gives nothing free that is not its own.
 func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		log, create := fake.Must(idempotency.NewLog(entries, nil)), creating(t, service)
 		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
@@ -443,10 +325,9 @@ func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	})
 }
 
-// TestLaterReadEndsNoReview has what no read told be told by a later one: of whom that is, nobody
-// knows.
+// TestLaterReadEndsNoReview has a later read show an offer: nobody knows whose offer it is.
 func TestLaterReadEndsNoReview(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
 			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
 		}).ID))
@@ -467,7 +348,7 @@ func TestLaterReadEndsNoReview(t *testing.T) {
 // TestResendAfterWithCheckMakesANewCheck has a mutation sent again by what its caller has found out:
 // what a read had shown before the first time is not of the second.
 func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, create := process(), creating(t, service)
 		lost := lendingtest.Fault{ResetBefore: true}
 		service.Fail(createApplicationRoute, lost)
@@ -487,7 +368,7 @@ func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 }
 
 func TestKeyIsForOneRoute(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, added := process(), service.AddApplication(lendingtest.Application{})
 		id := lending.ApplicationID(uuid.MustParse(added.ID))
 		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
@@ -500,12 +381,11 @@ func TestKeyIsForOneRoute(t *testing.T) {
 	})
 }
 
-// TestRejectedMutationMayBeCorrected corrects one that has been rejected, and none that may
-// have happened before.
+// TestRejectedMutationMayBeCorrected after its first send, and not after a send with an unknown outcome.
 func TestRejectedMutationMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
 		t.Run(fmt.Sprintf("sent before=%t", before.ResetBefore), func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				client, user := process(), fake.Newcomer()
 				ctx := lending.WithIdempotencyKey(t.Context(), "customer")
 				if before.ResetBefore {
@@ -530,8 +410,8 @@ func TestRejectedMutationMayBeCorrected(t *testing.T) {
 	}
 }
 
-// flaky is a store that minds the end of a context, and whose first save as sent fails though
-// it is done, if loses is set.
+// flaky is a store with an eye on the context. Its first save as sent fails and has its effect, if loses
+// is set.
 type flaky struct {
 	store.Store
 	loses *bool
@@ -549,10 +429,10 @@ func (f flaky) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// TestOutcomeIsRecorded has a call end with its context: that its answer is lost is
-// written down all the same, and that a mutation has not left, too.
+// TestOutcomeIsRecorded ends the context of a call: the log records a lost response, and a mutation
+// without a send, all the same.
 func TestOutcomeIsRecorded(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		loses := true
 		log := fake.Must(idempotency.NewLog(flaky{store.NewMemory(), &loses}, nil))
 		client, user := processWith(t, service, log), fake.Newcomer()
@@ -582,7 +462,7 @@ func TestOutcomeIsRecorded(t *testing.T) {
 
 // TestRecordOfAnotherProgramIsTaken has others do what cannot be told from the mutation.
 func TestRecordOfAnotherProgramIsTaken(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, user := process(), fake.Newcomer()
 		create := func() error {
 			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "customer"), user)
@@ -593,18 +473,6 @@ func TestRecordOfAnotherProgramIsTaken(t *testing.T) {
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		require.ErrorIs(t, create(), idempotency.ErrNeedsReview, "there was one before")
-
-		apply := creating(t, service)
-		customer := service.Snapshot().Customers[1]
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-		_, err := apply(client, "application")
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
-		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
-		bubble.Elapse(maxLateness)
-		_, err = apply(client, "application")
-		require.ErrorIs(t, err, idempotency.ErrNeedsReview, "there are two more")
-		assert.Zero(t, service.Executed(createApplicationRoute))
 
 		loan := service.AddLoan(lendingtest.Loan{})
 		const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"

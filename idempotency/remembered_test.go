@@ -64,21 +64,18 @@ func TestSaltOfLocksNeedsTheStore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
-				create := func() error {
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "key"), o.request(), nil)
-					return err
-				}
+				create := o.creates(t, client)
 				test.with(entries, func(entry store.Entry) error {
 					if entry.Key == "!" {
 						return errStore
 					}
 					return nil
 				})
-				err := create()
+				err := create("the/key")
 				require.ErrorIs(t, err, idempotency.ErrStore)
 				require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 				entries.save, entries.saved = nil, nil
-				require.NoError(t, create())
+				require.NoError(t, create("the/key"))
 				assert.Equal(t, 1, service.Executed(createApplicationRoute))
 			})
 		})

@@ -73,7 +73,7 @@ func TestKeyIsForOneRecord(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 				require.NoError(t, test.call(ctx, process(), o))
 				arrived := len(service.Requests())
@@ -111,7 +111,7 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o, client := newOrder(service), process()
 				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 				require.NoError(t, test.call(ctx, client, o, "1"))
@@ -126,7 +126,7 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 // TestKeyedCallEndsInTime gives a keyed call a deadline of an hour: it ends after two minutes,
 // and no other process waits longer.
 func TestKeyedCallEndsInTime(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		const sendLink = "POST /api/Application/send-application-link"
 		o, client, other := newOrder(service), process(), process()
 		require.NoError(t, client.Session().SignIn(t.Context()))
@@ -154,58 +154,42 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 // The entry has who decided and why, and the answer of the person, also if it is larger than
 // MaxAnswer: a verdict without an effect would help nobody.
 func TestResolutionIsKept(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		most int
-		want error
-	}{
-		{"an answer", 38, nil},
-		{"an answer that is larger than MaxAnswer", 37, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			opts := &idempotency.Options{MaxAnswer: test.most}
-			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client,
-			) {
-				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
-				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
-				resend := func() error {
-					_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"),
-						o.loan)
-					return err
-				}
-				require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-				require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
-				require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
-					By: "Grace", Why: "asked the customer", Verdict: idempotency.Happened(o.application),
-				}))
-				entry := fake.Must(entries.Load(t.Context(), ":the/key"))
-				assert.Contains(t, string(entry.Data), "Grace")
-				assert.Contains(t, string(entry.Data), "asked the customer")
-				require.ErrorIs(t, resend(), test.want)
-			})
-		})
-	}
+	opts := &idempotency.Options{MaxAnswer: 37}
+	withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
+		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
+		resend := func() error {
+			_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
+			return err
+		}
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			By: "Grace", Why: "asked the customer", Verdict: idempotency.Happened(o.application), // 38 bytes
+		}))
+		entry := fake.Must(entries.Load(t.Context(), ":the/key"))
+		assert.Contains(t, string(entry.Data), "Grace")
+		assert.Contains(t, string(entry.Data), "asked the customer")
+		require.NoError(t, resend())
+	})
 }
 
 // TestAnswerIsLeftWhereOneReadFails has the read that finds the id of a new application fail:
 // the next call finds it.
 func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
-		create := func() (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		_, err := create()
+		_, err := create("the/key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		refuse := lendingtest.Fault{Status: http.StatusForbidden, Times: -1}
 		service.Fail("GET /api/Application/get-application/{applicationId}", refuse)
-		_, err = create()
+		_, err = create("the/key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		service.ClearFaults()
-		id, err := create()
+		id, err := create("the/key")
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))

@@ -95,9 +95,7 @@ func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log,
 // TestVerdictIsCorrected until a call relies on it.
 func TestVerdictIsCorrected(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
@@ -153,10 +151,7 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 				defer service.Close()
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 				client := processWith(t, service, log)
-				create := func(key string) error {
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
-					return err
-				}
+				create := o.creates(t, client)
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 				require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
@@ -183,9 +178,7 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 // of the first lets it be sent again; that of the second is about the first send alone.
 func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
@@ -215,15 +208,11 @@ func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 // TestVerdictNamesARecordOfItsOwnCustomer has a person take the application of another customer for
 // the response.
 func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log,
-	) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, other, client := newOrder(service), service.AddApplication(lendingtest.Application{}), process()
-		create := func() (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
-		}
+		create := o.createsID(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		_, err := create()
+		_, err := create("the/key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		wrong := says(idempotency.Happened(other.ID))
 		require.ErrorIs(t, log.Resolve(t.Context(), "the/key", wrong), idempotency.ErrInDoubt, "reads can lag")
@@ -232,7 +221,7 @@ func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
 		all := service.Snapshot().Applications
 		own := all[len(all)-1].ID
 		require.NoError(t, log.Resolve(t.Context(), "the/key", says(idempotency.Happened(own))))
-		id, err := create()
+		id, err := create("the/key")
 		require.NoError(t, err)
 		assert.Equal(t, own, id.String())
 	})
@@ -251,9 +240,7 @@ func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 		{"nobody may read", lendingtest.Fault{ResetBefore: true}, lendingtest.Fault{Status: 403}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-				log *idempotency.Log,
-			) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				service.Fail(createApplicationRoute, test.fault)
 				create := func(ctx context.Context) error {

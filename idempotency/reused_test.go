@@ -79,7 +79,7 @@ func TestReusedKeyTellsTheOutcome(t *testing.T) {
 
 // TestReusedKeyInFlight is TestReusedKeyTellsTheOutcome while the first request is in flight.
 func TestReusedKeyInFlight(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 		held, done := make(chan struct{}), make(chan error)
 		service.Fail("POST /api/Application/send-application-link",

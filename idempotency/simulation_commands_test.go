@@ -24,19 +24,17 @@ import (
 type simulated struct {
 	key     string
 	send    func(context.Context, *lending.Client) (id string, err error)
-	other   func(context.Context, *lending.Client) error   // another request; nil for none
 	done    func(lendingtest.Snapshot) (n int, answer any) // how often it happened, and what was answered
 	repeats bool                                           // declared so: by its route, or with SafeToRepeat
 	group   string                                         // of commands that set the same value
 	options []keyOption
 
 	// Under the lock of the schedule.
-	begun, returned time.Time           // when it was called first, and when first with success
-	sent            map[string]bool     // the calls by which it was executed
-	executed        int                 // how often
-	noAnswer        bool                // somebody has said that it happened, without its answer
-	answers         map[string]struct{} // of the service
-	replay          *string             // the first
+	begun, returned time.Time       // when it was called first, and when first with success
+	sent            map[string]bool // the calls by which it was executed
+	executed        int             // how often
+	noAnswer        bool            // somebody has said that it happened, without its answer
+	replay          *string         // the first
 }
 
 // happened drops a result.
@@ -47,15 +45,12 @@ func (s *schedule) commandOf(key string, describe func(*simulated)) *simulated {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.commands[key] == nil {
-		m := &simulated{key: key, sent: map[string]bool{}, answers: map[string]struct{}{}}
+		m := &simulated{key: key, sent: map[string]bool{}}
 		describe(m)
 		switch s.rolled(key) % 4 {
 		case 0:
-			m.options = append(m.options, withCheck(func(ctx context.Context) (idempotency.Verdict,
-				error,
-			) {
-				return s.lookUp(ctx, m)
-			}))
+			check := func(ctx context.Context) (idempotency.Verdict, error) { return s.lookUp(ctx, m) }
+			m.options = append(m.options, withCheck(check))
 		case 1:
 			if strings.HasPrefix(key, "withdraw") {
 				m.repeats = true
@@ -103,17 +98,22 @@ func (m *simulated) isShown() bool {
 	return m.key == "customer" || strings.HasPrefix(m.key, "application")
 }
 
-func (s *schedule) saidNoAnswer(m *simulated) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return m.noAnswer
+// giveUp ends a caller: only a person helps.
+func (c *caller) giveUp(m *simulated) {
+	c.note("cannot go on with %s", m.key)
+	c.p.sched.mu.Lock()
+	c.p.sched.held = append(c.p.sched.held, m.key)
+	c.p.sched.mu.Unlock()
+	runtime.Goexit()
 }
 
-// gaveUp ends a caller: only a person helps.
-func (c *caller) gaveUp(m *simulated) {
-	c.note("cannot go on with %s", m.key)
-	c.p.sched.stuck(m.key)
-	runtime.Goexit()
+// idIn returns the id in a response.
+func idIn(answer any) string {
+	if record, ok := answer.(map[string]any); ok {
+		answer = record["id"]
+	}
+	id, _ := answer.(string)
+	return id
 }
 
 // do calls until the command is done, and returns the id in its answer. It returns false if
@@ -128,23 +128,26 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		case err == nil:
 			return id, true
 		case errors.Is(err, idempotency.ErrAnswerLost) && failed.RetryAfter == 0:
-			if m.isShown() && !s.saidNoAnswer(m) {
+			s.mu.Lock()
+			saidNoAnswer := m.noAnswer
+			s.mu.Unlock()
+			if m.isShown() && !saidNoAnswer {
 				s.violate("an answer lost that reads show", c, "%s: %v", m.key, err)
 			}
 			_, answer := m.done(s.service.Snapshot())
 			return idIn(answer), true
 		case failed == nil:
 			s.violate("refused as an argument", c, "%s: %v", m.key, err)
-			c.gaveUp(m)
+			c.giveUp(m)
 		case failed.Outcome == lending.OutcomeRejected && failed.StatusCode == http.StatusBadRequest && mayRefuse:
 			return "", false
 		case !s.over.Load():
 			tries = 0
 		case errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, idempotency.ErrLocked) && tries > 12:
-			c.gaveUp(m)
+			c.giveUp(m)
 		case tries > 30:
 			s.violate("no end", c, "%s still fails long after the faults: %v", m.key, err)
-			c.gaveUp(m)
+			c.giveUp(m)
 		}
 		wait := time.Duration(c.random.Int64N(int64(20 * time.Second)))
 		if s.over.Load() || c.random.IntN(2) == 0 {
@@ -157,18 +160,7 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 	}
 }
 
-func idIn(answer any) string {
-	switch answer := answer.(type) {
-	case string:
-		return answer
-	case map[string]any:
-		id, _ := answer["id"].(string)
-		return id
-	}
-	return ""
-}
-
-// call makes one call with the key, and perhaps another with another request.
+// call makes one call with the key.
 func (c *caller) call(m *simulated) (string, error) {
 	s := c.p.sched
 	ctx, cancel := c.within()
@@ -178,18 +170,6 @@ func (c *caller) call(m *simulated) (string, error) {
 	id, err := m.send(lending.CaptureResponse(withKey(ctx, m.key, m.options...), &response), c.p.client)
 	c.note("%s: %v, %v", m.key, c.action, err)
 	s.returned(c, m, string(response.Body), id, err)
-	left := err == nil || c.action == idempotency.ActionSent && lending.OutcomeOf(err) == lending.OutcomeUnknown
-	if m.other != nil && left && c.chance(6) {
-		c.key += another
-		c.sends, c.action = 0, ""
-		failed := m.other(withKey(ctx, m.key, m.options...), c.p.client)
-		s.refused(c, m, failed)
-		if err == nil && m.key != "name-1" { // whose other request is of another route; a release in the middle of the order
-			c.sends, c.action = 0, ""
-			opts := append(slices.Clone(m.options), idempotency.AcceptRecorded)
-			s.accepted(c, m, m.other(withKey(ctx, m.key, opts...), c.p.client))
-		}
-	}
 	return id, err
 }
 
@@ -205,7 +185,7 @@ func (c *caller) within() (context.Context, context.CancelFunc) {
 
 // What the callers of a process do, each after the other. They share keys, and locks.
 
-// apply takes a customer from nothing to an offer and a document.
+// apply takes a customer from nothing to an offer.
 func (c *caller) apply() {
 	app := c.application(1)
 	bank := c.p.sched.commandOf("bank", func(m *simulated) {
@@ -230,18 +210,6 @@ func (c *caller) apply() {
 		})
 	})
 	c.do(process, false)
-	document := c.p.sched.commandOf("document", func(m *simulated) {
-		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
-			return "", client.Approval.SubmitDocument(ctx, app, "Lease",
-				lending.Document{Name: "lease.pdf", Content: strings.NewReader("%PDF")})
-		}
-		m.other = func(ctx context.Context, client *lending.Client) error {
-			return client.Approval.SubmitDocument(ctx, app, "Lease",
-				lending.Document{Name: "lease.pdf", Content: strings.NewReader("%pdf")})
-		}
-		m.done = inApplication(app, func(a lendingtest.Application) (int, any) { return len(a.Documents), true })
-	})
-	c.do(document, false)
 }
 
 // applyAgain makes a second application for the same customer.
@@ -258,12 +226,6 @@ func (c *caller) application(number int) lending.ApplicationID {
 				return "", err
 			}
 			return customer.ID.String(), nil
-		}
-		m.other = func(ctx context.Context, client *lending.Client) error {
-			other := user
-			other.LastName = "Byron"
-			_, err := client.Applications.CreateCustomer(ctx, other)
-			return err
 		}
 		m.done = func(world lendingtest.Snapshot) (n int, answer any) {
 			for _, customer := range world.Customers {
@@ -286,12 +248,6 @@ func (c *caller) application(number int) lending.ApplicationID {
 			id, err := client.Applications.Create(ctx, request, nil)
 			return id.String(), err
 		}
-		m.other = func(ctx context.Context, client *lending.Client) error {
-			other := request
-			other.BusinessName = "Byron & Daughter"
-			_, err := client.Applications.Create(ctx, other, nil)
-			return err
-		}
 		m.done = func(world lendingtest.Snapshot) (n int, answer any) {
 			for _, app := range world.Applications {
 				if app.ExtraInformation["order"] == key {
@@ -305,8 +261,8 @@ func (c *caller) application(number int) lending.ApplicationID {
 	return lending.ApplicationID(uuid.MustParse(id))
 }
 
-func inApplication(id lending.ApplicationID, find func(lendingtest.Application) (int,
-	any),
+func inApplication(
+	id lending.ApplicationID, find func(lendingtest.Application) (int, any),
 ) func(lendingtest.Snapshot) (int, any) {
 	return func(world lendingtest.Snapshot) (int, any) {
 		i := slices.IndexFunc(world.Applications, func(a lendingtest.Application) bool { return a.ID == id.String() })
@@ -326,10 +282,6 @@ func (c *caller) rename() {
 					return happened(client.Applications.UpdateNameAndZipCode(ctx, s.application, name, "10115"))
 				}
 				return happened(client.Applications.UpdateName(ctx, s.application, name))
-			}
-			m.other = func(ctx context.Context, client *lending.Client) error {
-				_, err := client.Applications.UpdateName(ctx, s.application, name+" and Sons")
-				return err
 			}
 			m.done = func(lendingtest.Snapshot) (int, any) { return 0, true } // the executions tell
 		}), false)
@@ -364,8 +316,7 @@ func (c *caller) withdrawal(number int) {
 					lending.InvoiceWithdrawalRequest{Calculation: *calculation(amount)}))
 			}
 			m.done = func(lendingtest.Snapshot) (int, any) {
-				return s.executions(m),
-					map[string]any{"advanceRate": 0.8}
+				return s.executions(m), map[string]any{"advanceRate": 0.8}
 			}
 		}), false)
 		confirm := s.commandOf(fmt.Sprintf("confirm-%d", number), func(m *simulated) {
@@ -388,7 +339,7 @@ func (c *caller) withdrawal(number int) {
 		}
 		if s.over.Load() && try > 30 {
 			s.violate("no end", c, "no confirmation of %d", number)
-			c.gaveUp(confirm)
+			c.giveUp(confirm)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +36,8 @@ type fleetMember struct {
 
 func (s *schedule) newMember(id int) *fleetMember {
 	p := &fleetMember{sched: s, id: id}
-	var entries store.Store = p
-	if s.encrypted {
-		entries, _ = store.NewEncrypted(p, make([]byte, 32))
-	}
-	p.log = fake.Must(idempotency.NewLog(entries, &idempotency.Options{MaxLateness: s.maxLateness}))
-	client, err := lending.New("https://lending.example", lending.WithIdempotency(p.log),
+	p.log = fake.Must(idempotency.NewLog(p, &idempotency.Options{MaxLateness: s.maxLateness}))
+	p.client = fake.Must(lending.New("https://lending.example", lending.WithIdempotency(p.log),
 		lending.WithTokenSource(lending.StaticToken(s.token)), lending.WithHTTPClient(&http.Client{Transport: p}),
 		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) {
@@ -48,11 +45,7 @@ func (s *schedule) newMember(id int) *fleetMember {
 					callerIn(ctx).action = c.Idempotency
 				}
 			}
-		}))
-	if err != nil {
-		panic(err)
-	}
-	p.client = client
+		})))
 	return p
 }
 
@@ -67,6 +60,7 @@ type caller struct {
 	key, number string
 	sends       int  // how often it has left
 	reached     bool // it reaches the service, if late
+	repeats     bool // the mutation may be executed twice
 	action      string
 }
 
@@ -133,41 +127,31 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 		return none, err
 	}
 	if c.chance(s.storeFaults) {
-		switch fault := []string{"fails", "loses", "lags", "hangs", "mutes", "contradicts"}[c.random.IntN(6)]; fault {
-		case "fails":
-			c.note("%s fails", what)
-			return none, errStoreDown
-		case "loses":
-			_, err := effect()
-			c.note("%s is done (%v), and fails", what, err)
-			return none, errStoreDown
-		case "contradicts":
-			result, err := effect()
-			if err == nil && strings.HasPrefix(what, "save ") {
-				err = store.ErrConflict
-			}
-			c.note("%s is done, and: %v", what, err)
-			return result, err
+		fault := []string{"fails", "loses", "lags", "hangs", "mutes", "contradicts"}[c.random.IntN(6)]
+		c.note("%s %s", what, fault)
+		var result T
+		var err error
+		switch fault {
+		case "loses", "mutes", "contradicts":
+			result, err = effect()
 		case "lags":
 			late := time.Duration(c.random.Int64N(int64(15 * time.Second)))
-			c.note("%s fails, and is done %v later", what, late.Round(time.Millisecond))
 			s.late.Go(func() {
 				bubble.Elapse(late)
 				_, err := effect()
 				c.note("%s is done late: %v", what, err)
 			})
-			return none, errStoreDown
-		case "hangs", "mutes":
-			if fault == "mutes" {
-				_, _ = effect()
-			}
-			c.note("%s %s", what, fault)
-			if ctx.Done() == nil {
-				return none, errStoreDown
-			}
+		}
+		switch {
+		case fault == "contradicts" && err == nil && strings.HasPrefix(what, "save "):
+			return none, store.ErrConflict
+		case fault == "contradicts":
+			return result, err
+		case (fault == "hangs" || fault == "mutes") && ctx.Done() != nil:
 			<-ctx.Done()
 			return none, ctx.Err()
 		}
+		return none, errStoreDown
 	}
 	result, err := effect()
 	c.note("%s: %v", what, err)
@@ -178,8 +162,7 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 // Load is the way of the log to its store, as are the next three.
 func (p *fleetMember) Load(ctx context.Context, key string) (*store.Entry, error) {
 	return storeStep(ctx, "load "+key, func() (*store.Entry, error) {
-		return p.sched.entries.Load(context.Background(),
-			key)
+		return p.sched.entries.Load(context.Background(), key)
 	})
 }
 
@@ -198,8 +181,7 @@ func (p *fleetMember) Replace(ctx context.Context, entries []store.Entry) (int, 
 
 func (p *fleetMember) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
 	return storeStep(ctx, "list", func() ([]store.Entry, error) {
-		return p.sched.entries.List(context.Background(),
-			filter)
+		return p.sched.entries.List(context.Background(), filter)
 	})
 }
 
@@ -211,8 +193,8 @@ func isCommand(r *http.Request) bool {
 
 var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
-// RoundTrip is the way of the client to the service. What a process that stands still has not
-// sent before the end of its context, it does not send.
+// RoundTrip is the way of the client to the service. A frozen process sends nothing after the end of its
+// context.
 func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c := callerIn(ctx)
@@ -246,11 +228,6 @@ func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		c.note("%s: %d", what, resp.StatusCode)
-		if command && resp.StatusCode == http.StatusOK {
-			answer, _ := io.ReadAll(resp.Body)
-			resp.Body = io.NopCloser(bytes.NewReader(answer))
-			s.answered(key, string(answer))
-		}
 		return resp, nil
 	}
 	if !command {
@@ -260,10 +237,11 @@ func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.command(c, r, what, send)
 }
 
+// way brings a request to the service.
+type way = func(context.Context) (*http.Response, error)
+
 // read brings a read to the service, or fails.
-func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response,
-	error),
-) (*http.Response, error) {
+func (p *fleetMember) read(c *caller, r *http.Request, what string, send way) (*http.Response, error) {
 	if c.chance(p.sched.readFaults) {
 		c.note("%s fails", what)
 		switch c.random.IntN(4) {
@@ -284,9 +262,7 @@ func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(co
 }
 
 // command brings a command to the service, or does what a fault makes of it.
-func (p *fleetMember) command(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response,
-	error),
-) (*http.Response, error) {
+func (p *fleetMember) command(c *caller, r *http.Request, what string, send way) (*http.Response, error) {
 	s, ctx := p.sched, r.Context()
 	if c.chance(s.crashes / 2) { // what it has sent goes its way
 		deadline, _ := ctx.Deadline()
@@ -305,32 +281,14 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 	switch fault {
 	case "not sent":
 		return nil, errDial
-	case "lost":
-		return nil, syscall.ECONNRESET
-	case "answer lost":
+	case "lost", "503", "429":
+	case "answer lost", "503 though done", "no answer though done":
 		_, _ = send(ctx)
-		return nil, syscall.ECONNRESET
-	case "503":
-		return answer(r, http.StatusServiceUnavailable, 0), nil
-	case "429":
-		return answer(r, http.StatusTooManyRequests, 3*time.Second), nil
-	case "503 though done":
-		_, _ = send(ctx)
-		return answer(r, http.StatusServiceUnavailable, 0), nil
-	case "no answer":
-		_, _ = send(ctx)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	case "late":
+	case "late", "503, late":
 		s.sendLate(c, what, s.lateness(), send)
-		return nil, syscall.ECONNRESET
-	case "503, late":
-		s.sendLate(c, what, s.lateness(), send)
-		return answer(r, http.StatusServiceUnavailable, 0), nil
 	case "after the deadline":
 		<-ctx.Done()
 		s.sendLate(c, what, s.lateness(), send)
-		return nil, ctx.Err()
 	case "slow":
 		select {
 		case <-ctx.Done():
@@ -345,12 +303,20 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 		}
 		return resp, err
 	}
-	panic(fault)
+	switch {
+	case strings.HasPrefix(fault, "503"):
+		return answer(r, http.StatusServiceUnavailable, 0), nil
+	case fault == "429":
+		return answer(r, http.StatusTooManyRequests, 3*time.Second), nil
+	case strings.HasPrefix(fault, "no answer"):
+		<-ctx.Done()
+	}
+	return nil, cmp.Or(ctx.Err(), error(syscall.ECONNRESET))
 }
 
 // sendFaults is what can happen to a command on its way.
 var sendFaults = []string{
-	"not sent", "lost", "answer lost", "503", "429", "503 though done", "no answer", "late", "503, late",
+	"not sent", "lost", "answer lost", "503", "429", "503 though done", "no answer though done", "late", "503, late",
 	"after the deadline", "slow", "cut", "answer lost", "late",
 }
 

@@ -24,7 +24,6 @@ import (
 const (
 	keyHeader  = "X-Simulated-Key"
 	callHeader = "X-Simulated-Call"
-	another    = " (another request)"
 )
 
 // schedule is a service, a store, and the processes that share both.
@@ -39,11 +38,9 @@ type schedule struct {
 	processes int      // at a time
 	person    bool     // is there while the faults are, too
 	other     bool     // somebody else books on the loan
-	encrypted bool     // what lies in the store
 
 	service     *lendingtest.Service
-	sandbox     *lendingtest.Service // another service, whose client uses the same store
-	entries     store.Store          // of all processes
+	entries     store.Store // of all processes
 	token       string
 	application lending.ApplicationID // of which the name is changed
 	loan        lendingtest.Loan
@@ -54,8 +51,10 @@ type schedule struct {
 	commands map[string]*simulated
 	calls    int
 	held     []string // keys with which a caller could not go on
-	counted  map[string]int
-	trace    *simulation.Trace
+
+	traced  sync.Mutex
+	counted map[string]int
+	trace   *simulation.Trace
 }
 
 func newSchedule(seed int) *schedule {
@@ -66,8 +65,7 @@ func newSchedule(seed int) *schedule {
 		crashes: pick(0, 30, 80, 200), freezes: pick(0, 20, 60, 200), storeFaults: pick(0, 10, 30, 100),
 		sendFaults: pick(2, 3, 6), readFaults: pick(0, 8, 30),
 		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0,
-		encrypted: random.IntN(4) == 0,
-		over:      &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
+		over: &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
 	}
 	s.readLag = []time.Duration{0, 0, 500 * time.Millisecond, 5 * time.Second}[random.IntN(4)]
 	s.lanes = [][]string{
@@ -104,8 +102,6 @@ func (s *schedule) run() {
 	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000*time.Hour), lendingtest.WithReadLag(s.readLag))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
-	s.sandbox = lendingtest.New(lendingtest.WithReadLag(s.readLag))
-	defer s.sandbox.Close()
 	s.trace, s.token, s.entries = simulation.NewTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})
 	s.application = lending.ApplicationID(uuid.MustParse(s.service.AddApplication(lendingtest.Application{}).ID))
@@ -114,7 +110,6 @@ func (s *schedule) run() {
 	if s.person {
 		actors.Go(func() { s.helpNowAndThen(end) })
 	}
-	actors.Go(func() { s.strangersNowAndThen(end) })
 	random := rand.New(rand.NewPCG(uint64(s.seed), 2))
 	for id := range s.processes {
 		delay := time.Duration(random.Int64N(int64(time.Minute)))
@@ -176,37 +171,25 @@ func (s *schedule) runLanes(p *fleetMember) {
 // named by InDoubt, and a person decides it. At last all is called once more, and nothing
 // may be sent.
 func (s *schedule) finish() {
-	for round := 0; ; round++ {
+	for round := range 12 {
 		p := s.newMember(1000 + round)
-		s.take(p)
-		inDoubt := s.inDoubt(p)
-		for _, key := range s.held {
-			if len(inDoubt) == 0 {
-				s.violate("stuck", nil, "nobody can go on with %s, and nothing is inDoubt", key)
-			}
-		}
-		if len(inDoubt) == 0 || round == 12 {
+		s.runLanes(p)
+		if s.help(s.newCaller(p, "person"), true) == 0 {
 			break
 		}
-		s.help(s.newCaller(p, "person"), true)
 	}
 	sent := s.arrived()
 	p := s.newMember(2000)
-	s.take(p)
+	s.held = nil
+	s.runLanes(p)
 	if n := s.arrived() - sent; n > 0 {
 		s.violate("sent what is done", nil, "%d commands", n)
 	}
-	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
-		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
+	if left := s.help(s.newCaller(p, "person"), true); left > 0 || len(s.held) > 0 {
+		s.violate("never ended", nil, "in doubt: %d, stuck: %v", left, s.held)
 	}
-	s.strangersEnd()
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
-}
-
-func (s *schedule) take(p *fleetMember) {
-	s.held = nil
-	s.runLanes(p)
 }
 
 func (s *schedule) arrived() (n int) {
@@ -216,21 +199,6 @@ func (s *schedule) arrived() (n int) {
 		}
 	}
 	return n
-}
-
-func (s *schedule) inDoubt(p *fleetMember) (keys []string) {
-	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "inDoubt"))
-	list, err := p.log.Keys(ctx, doubtful)
-	if err != nil {
-		s.violate("InDoubt", nil, "%v", err)
-	}
-	for _, u := range list {
-		keys = append(keys, u.Key)
-		if u.Route == "" || u.State == store.NeedsReview && u.Why == "" {
-			s.violate("InDoubt", nil, "says nothing of %+v", u)
-		}
-	}
-	return keys
 }
 
 // helpNowAndThen is a person who looks after what is inDoubt while the faults go on.
@@ -248,8 +216,9 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 	}
 }
 
-// help resolves what is inDoubt: all, or what is needs review and some of the rest.
-func (s *schedule) help(c *caller, all bool) {
+// help resolves the mutations in doubt: all, or those that need a review and some of the rest. It
+// returns how many were in doubt.
+func (s *schedule) help(c *caller, all bool) int {
 	limit := time.Minute
 	if all {
 		limit = 24 * time.Hour
@@ -266,8 +235,7 @@ func (s *schedule) help(c *caller, all bool) {
 			m := s.commands[u.Key]
 			s.mu.Unlock()
 			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{
-				By: "Grace", Why: "looked it up", Sends: u.Sends,
-				Verdict: s.verdict(c, m, false),
+				By: "Grace", Why: "looked it up", Sends: u.Sends, Verdict: s.verdict(c, m, false),
 			})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {
@@ -279,4 +247,5 @@ func (s *schedule) help(c *caller, all bool) {
 			bubble.Elapse(time.Minute)
 		}
 	}
+	return len(list)
 }

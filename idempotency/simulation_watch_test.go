@@ -2,11 +2,8 @@ package idempotency_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,36 +18,21 @@ import (
 // hold.
 
 func (s *schedule) note(c *caller, format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line(c, format, args...)
-}
-
-// line needs s.mu, as violated does.
-func (s *schedule) line(c *caller, format string, args ...any) {
+	s.traced.Lock()
+	defer s.traced.Unlock()
 	s.trace.Line(c.String(), format, args...)
 }
 
 func (s *schedule) count(what string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.traced.Lock()
+	defer s.traced.Unlock()
 	s.counted[what]++
 }
 
 func (s *schedule) violate(kind string, c *caller, format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.violated(kind, c, format, args...)
-}
-
-func (s *schedule) violated(kind string, c *caller, format string, args ...any) {
+	s.traced.Lock()
+	defer s.traced.Unlock()
 	s.trace.Violate(kind, c.String(), format, args...)
-}
-
-func (s *schedule) stuck(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held = append(s.held, key)
 }
 
 func (s *schedule) executions(m *simulated) int {
@@ -59,43 +41,32 @@ func (s *schedule) executions(m *simulated) int {
 	return m.executed
 }
 
-func (s *schedule) mayRepeat(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.commands[key].repeats
-}
-
 // begin notes that a caller begins a call.
 func (c *caller) begin(m *simulated) {
 	s := c.p.sched
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	c.key, c.number, c.sends, c.reached, c.action = m.key, fmt.Sprint(s.calls), 0, false, ""
+	c.key, c.number, c.repeats = m.key, fmt.Sprint(s.calls), m.repeats
+	c.sends, c.reached, c.action = 0, false, ""
 	if m.begun.IsZero() {
 		m.begun = time.Now()
 	}
 }
 
-// leaves holds that what is sent has been written down. What may be repeated can be done
-// meanwhile, by a process that stood still with the answer in its hands.
+// leaves checks the record of a send. Another process can end a mutation with SafeToRepeat in between.
 func (s *schedule) leaves(c *caller) {
 	entry, err := s.entries.Load(context.Background(), ":"+c.key)
 	if c.sends++; c.sends > 1 {
 		s.violate("sent twice in one call", c, "%s", c.key)
 	}
-	switch {
-	case strings.HasSuffix(c.key, another):
-		s.violate("another request under the key", c, "%s", c.key)
-	case err != nil || entry == nil || entry.State != store.Sent && !s.mayRepeat(c.key):
+	if err != nil || entry == nil || entry.State != store.Sent && !c.repeats {
 		s.violate("sent and not written down", c, "%s: %v", c.key, err)
 	}
 }
 
 // sendLate has a command executed within most from now.
-func (s *schedule) sendLate(c *caller, what string, most time.Duration, send func(context.Context) (*http.Response,
-	error),
-) {
+func (s *schedule) sendLate(c *caller, what string, most time.Duration, send way) {
 	late := time.Duration(c.random.Int64N(int64(max(most, 1))))
 	c.note("%s will arrive %v later", what, late.Round(time.Millisecond))
 	s.count("late execution")
@@ -119,59 +90,47 @@ func (s *schedule) executes(e lendingtest.Event) {
 	}
 	m.executed++
 	m.sent[e.Request.Header.Get(callHeader)] = true
-	s.line(nil, "%s is executed", key)
+	s.note(nil, "%s is executed", key)
 	switch {
 	case m.executed > 1 && !m.repeats:
-		s.violated("done twice", nil, "%s", key)
+		s.violate("done twice", nil, "%s", key)
 	case m.executed > 1:
-		s.counted["sent twice, declared"]++
+		s.count("sent twice, declared")
 	}
 	for _, newer := range s.commands {
 		if m.group != "" && newer.group == m.group && newer.executed > 0 && !m.returned.IsZero() &&
 			m.returned.Before(newer.begun) {
-			s.violated("older value over a newer", nil, "%s after %s", key, newer.key)
+			s.violate("older value over a newer", nil, "%s after %s", key, newer.key)
 		}
 	}
 }
 
-// answered notes an answer of the service to a command.
-func (s *schedule) answered(key, body string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.commands[key]; m != nil {
-		m.answers[body] = struct{}{}
-	}
-}
-
-// returned holds that what a call has returned is the truth.
+// returned compares the result of a call with the truth.
 func (s *schedule) returned(c *caller, m *simulated, body, id string, err error) {
 	_, truth := m.done(s.service.Snapshot())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kinds := map[error]string{
-		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "in doubt",
-		idempotency.ErrNeedsReview: "needs review",
-		idempotency.ErrLocked:      "lock held", idempotency.ErrAnswerLost: "answer lost",
-		idempotency.ErrStore: "store failed",
-	}
-	for kind, name := range kinds {
+	for kind, name := range map[error]string{
+		idempotency.ErrInProgress: "in progress", idempotency.ErrNeedsReview: "needs review",
+		idempotency.ErrLocked: "lock held",
+	} {
 		if errors.Is(err, kind) {
-			s.counted[name]++
+			s.count(name)
 		}
 	}
 	var refused *idempotency.Error
 	outcome, executed := lending.OutcomeOf(err), m.executed > 0
 	switch {
 	case outcome == lending.OutcomeDone && !executed:
-		s.violated("done and has not happened", c, "%s: %v", m.key, err)
+		s.violate("done and has not happened", c, "%s: %v", m.key, err)
 	case outcome == lending.OutcomeNotSent && c.reached:
-		s.violated("not sent and was", c, "%s: %v", m.key, err)
+		s.violate("not sent and was", c, "%s: %v", m.key, err)
 	case outcome == lending.OutcomeRejected && m.sent[c.number]:
-		s.violated("rejected and has happened", c, "%s: %v", m.key, err)
+		s.violate("rejected and has happened", c, "%s: %v", m.key, err)
 	case errors.Is(err, idempotency.ErrNeedsReview) && m.isShown():
-		s.violated("a person for what reads show", c, "%s: %v", m.key, err)
+		s.violate("a person for what reads show", c, "%s: %v", m.key, err)
 	case errors.As(err, &refused) && !errors.Is(err, idempotency.ErrStore) && c.sends > 0:
-		s.violated("refused and was sent", c, "%s: %v", m.key, err)
+		s.violate("refused and was sent", c, "%s: %v", m.key, err)
 	}
 	if err != nil {
 		return
@@ -179,57 +138,15 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	if m.returned.IsZero() {
 		m.returned = time.Now()
 	}
-	s.counted[c.action]++
-	if want := idIn(truth); id != "" && id != want {
-		s.violated("another answer", c, "%s: %s, and it is %s", m.key, id, want)
+	s.count(c.action)
+	if id != "" && id != idIn(truth) {
+		s.violate("another answer", c, "%s: %s, and it is %v", m.key, id, truth)
 	}
-	if c.action == idempotency.ActionSent {
-		return
-	}
-	_, known := m.answers[body]
-	if !known && body != asJSON(truth) && body != "" {
-		s.violated("another answer", c, "%s: %s", m.key, body)
-	}
-	if m.replay == nil {
+	if c.action != idempotency.ActionSent && m.replay == nil {
 		m.replay = &body
 	}
-	if *m.replay != body {
-		s.violated("another answer", c, "%s: %q after %q", m.key, body, *m.replay)
-	}
-}
-
-func asJSON(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func (s *schedule) refused(c *caller, m *simulated, err error) {
-	if errors.Is(err, idempotency.ErrKeyReused) {
-		s.count("refused other request")
-		switch outcome, executed := lending.OutcomeOf(err), s.executions(m) > 0; {
-		case outcome == lending.OutcomeNotSent && executed:
-			s.violate("not sent and was", c, "%s: %v", m.key, err)
-		case outcome == lending.OutcomeDone && !executed:
-			s.violate("done and has not happened", c, "%s: %v", m.key, err)
-		}
-		return
-	}
-	if err == nil {
-		s.violate("another request under the key", c, "%s", m.key)
-	}
-}
-
-// accepted holds that another request gets the recorded answer of one that is done, or the error
-// of the store.
-func (s *schedule) accepted(c *caller, m *simulated, err error) {
-	if err == nil {
-		s.count("accepted other request")
-	}
-	if err != nil && (errors.Is(err, idempotency.ErrKeyReused) || lending.OutcomeOf(err) == lending.OutcomeNotSent) {
-		s.violate("a done request refuses the order", c, "%s: %v", m.key, err)
+	if c.action != idempotency.ActionSent && *m.replay != body {
+		s.violate("another answer", c, "%s: %q after %q", m.key, body, *m.replay)
 	}
 }
 
@@ -242,21 +159,15 @@ func (s *schedule) holds() {
 		if strings.HasPrefix(key, "withdraw") {
 			continue
 		}
-		n := m.executed
-		s.mu.Unlock()
-		if there, _ := m.done(world); m.group == "" && key != "bank" && there != n {
-			s.violate("the simulation itself", nil, "%s: counted %d times, and is there %d times", key, n, there)
+		if there, _ := m.done(world); m.group == "" && key != "bank" && there != m.executed {
+			s.violate("the simulation itself", nil, "%s: counted %d times, and is there %d times", key, m.executed, there)
 		}
-		s.mu.Lock()
-		if n == 0 {
-			s.violated("lost", nil, "%s", key)
+		if m.executed == 0 {
+			s.violate("lost", nil, "%s", key)
 		}
 	}
-	if s.commands["name-2"] != nil {
-		i := slices.IndexFunc(world.Applications,
-			func(a lendingtest.Application) bool { return a.ID == s.application.String() })
-		if name := world.Applications[i].BusinessName; name != "Name 2" {
-			s.violated("older value over a newer", nil, "the business is called %q", name)
-		}
+	name := world.Applications[1].BusinessName // the first is that of the loan
+	if s.commands["name-2"] != nil && name != "Name 2" {
+		s.violate("older value over a newer", nil, "the business is called %q", name)
 	}
 }

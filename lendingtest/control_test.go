@@ -51,7 +51,9 @@ func TestClient(t *testing.T) {
 		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []any{lendingtest.Cents(5), "x"}, []any{more.Amount, r.Snapshot().Loans[1].Transactions[0].ID})
+	assert.Equal(t, []any{lendingtest.Cents(5), more.Amount, "x"}, []any{
+		more.Amount, more.AvailableBalance, r.Snapshot().Loans[1].Transactions[0].ID,
+	})
 
 	r.post("/api/Calculation/application-invoice-calculation?applicationId="+loan.ApplicationID, invoice).ok()
 	r.post("/api/Loan/make-withdrawal-invoice/"+loan.ID, `{"calculation":`+invoice+`}`).ok()
@@ -60,6 +62,9 @@ func TestClient(t *testing.T) {
 	assert.Equal(t, r.OTP(loan.ID), otp)
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Status: 503, Times: -1}))
 	r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, "").refused(503, "InjectedFault")
+	var planned []lendingtest.PlannedFault
+	require.NoError(t, c.Get(ctx, "faults", nil, &planned))
+	assert.Equal(t, marshal(t, r.Faults()), marshal(t, planned))
 	require.NoError(t, c.ClearFaults(ctx))
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Late: soon}))
 	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp)).err)
@@ -128,16 +133,6 @@ func TestClockHasAnEnd(t *testing.T) {
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
 }
 
-// A loan of which nothing is drawn is one that can be drawn on.
-func TestClientAddsLoan(t *testing.T) {
-	t.Parallel()
-	_, url := controlled(t)
-	loan, err := control.Dial(url).AddLoan(t.Context(), lendingtest.Loan{Amount: 5_000_00})
-	require.NoError(t, err)
-	assert.True(t, loan.IsEnabled)
-	assert.Equal(t, lendingtest.Cents(5_000_00), loan.AvailableBalance)
-}
-
 // What panics in a test is an error from afar, and every misspelling is one.
 func TestClientErrors(t *testing.T) {
 	t.Parallel()
@@ -149,6 +144,8 @@ func TestClientErrors(t *testing.T) {
 	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
 	require.EqualError(t, c.Answer(ctx, misspelt, nil), nearest)
 	_, err := c.Executed(ctx, misspelt)
+	require.EqualError(t, err, nearest)
+	_, err = c.Arrived(ctx, misspelt)
 	require.EqualError(t, err, nearest)
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
 	require.EqualError(t, err, "lendingtest: no application x")
@@ -240,6 +237,11 @@ func TestOrdersAreChecked(t *testing.T) {
 		{`POST /advance {"by":"1h","for":"x"}`, "for"},
 		{`POST /advance {"by":"-2562047h"}`, "the year"},
 		{`POST /add-loan {"amount":-5}`, "is negative"},
+		{`POST /add-loan {"amount":"5"}`, "the body"},
+		{`POST /add-loan {"createdUTC":5}`, "the body"},
+		{`POST /add-loan {"createdUTC":"soon"}`, "the body"},
+		{`POST /repay {"amount":5}`, "repay needs loanId"},
+		{`POST /update {"set":{}}`, "update needs id and set"},
 		{`POST /repay {"loanId":"x","amount":-5}`, "above zero"},
 		{`POST /repay {"loanId":"x"}`, "above zero"},
 		{`POST /repay {"loanId":"x","amount":5,"every":"-1h"}`, "negative"},

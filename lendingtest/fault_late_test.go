@@ -74,15 +74,7 @@ func TestFaultLateAfterTheCallerLeft(t *testing.T) {
 		id := r.application()
 		ctx, leave := context.WithCancel(r.t.Context())
 		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, DelayBefore: time.Hour, Reached: leave})
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id,
-			nil)
-		require.NoError(r.t, err)
-		req.Header.Set("Authorization", "Bearer "+r.token)
-		resp, err := r.client.Do(req)
-		if err == nil {
-			resp.Body.Close()
-		}
-		require.ErrorIs(r.t, err, context.Canceled)
+		require.ErrorIs(r.t, r.within(ctx).cancel(id).err, context.Canceled)
 		r.wait()
 		assert.Equal(r.t, 1, r.Executed(cancelRoute))
 	})
@@ -113,28 +105,23 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestFaultLateCountsFromTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := lendingtest.New()
-		defer s.Close()
-		r := &rig{
-			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username),
-		}
+		r := newRig(t)
 		id := r.application()
 		start := time.Now()
 		r.Fail(cancelRoute, lendingtest.Fault{DelayBefore: time.Minute, Late: 3 * time.Minute})
 		require.Error(t, r.cancel(id).err)
 		assert.Equal(t, time.Minute, time.Since(start))
 		<-time.After(3*time.Minute - 1)
-		assert.Zero(t, s.Executed(cancelRoute))
-		require.NoError(t, s.Wait(t.Context()))
+		assert.Zero(t, r.Executed(cancelRoute))
+		require.NoError(t, r.Wait(t.Context()))
 		assert.Equal(t, 4*time.Minute, time.Since(start))
-		assert.Equal(t, 1, s.Executed(cancelRoute))
+		assert.Equal(t, 1, r.Executed(cancelRoute))
 
 		id = r.application()
 		r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour})
 		require.Error(t, r.cancel(id).err)
-		require.NoError(t, s.Wait(t.Context()))
-		assert.Equal(t, 1, s.Executed(cancelRoute), "its token had expired")
+		require.NoError(t, r.Wait(t.Context()))
+		assert.Equal(t, 1, r.Executed(cancelRoute), "its token had expired")
 	})
 }
 
@@ -154,19 +141,15 @@ func TestFaultLateForMany(t *testing.T) {
 // Close leaves nothing running, and executes nothing that still waits.
 func TestCloseForgetsLateMutations(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()
-	s := lendingtest.New()
-	r := &rig{
-		Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-		token: s.Token(lendingtest.Username),
-	}
+	r := newRig(t)
 	id := r.application()
 	r.Fail("*", lendingtest.Fault{Late: time.Hour, Times: -1})
 	for range 50 {
 		require.Error(t, r.cancel(id).err)
 	}
-	s.Close()
+	r.Close()
 	require.Error(t, r.cancel(id).err)
-	assert.Zero(t, s.Executed(cancelRoute))
+	assert.Zero(t, r.Executed(cancelRoute))
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, time.Millisecond,
 		"goroutines left; one is Eventually's own")
 }
@@ -175,24 +158,19 @@ func TestCloseForgetsLateMutations(t *testing.T) { // not parallel: it counts go
 func TestFaultLateIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := lendingtest.New(lendingtest.WithTokenLifetime(24 * time.Hour))
-		defer s.Close()
-		r := &rig{
-			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username),
-		}
+		r := newRig(t, lendingtest.WithTokenLifetime(24*time.Hour))
 		id := r.application()
 		const route = "GET /api/Application/application-status/{applicationId}"
 		path := "/api/Application/application-status/" + id
-		s.Fail(route, lendingtest.Fault{Late: time.Hour, Status: http.StatusGatewayTimeout, Times: -1})
+		r.Fail(route, lendingtest.Fault{Late: time.Hour, Status: http.StatusGatewayTimeout, Times: -1})
 		for range 1000 {
 			require.Equal(t, http.StatusGatewayTimeout, r.get(path).status)
 		}
 		refused := r.get(path)
 		assert.Equal(t, http.StatusServiceUnavailable, refused.status)
 		assert.Contains(t, refused.body, "TooManyLate")
-		require.NoError(t, s.Wait(t.Context()))
-		assert.Equal(t, 1000, s.Executed(route))
+		require.NoError(t, r.Wait(t.Context()))
+		assert.Equal(t, 1000, r.Executed(route))
 		assert.Equal(t, http.StatusGatewayTimeout, r.get(path).status, "there is room again")
 	})
 }

@@ -2,6 +2,7 @@ package lendingtest_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -34,6 +35,7 @@ type rig struct {
 	token  string
 	header http.Header // of every request, over the usual ones
 	before func()      // each request, if set
+	ctx    context.Context
 }
 
 func newRig(t *testing.T, opts ...lendingtest.Option) *rig {
@@ -63,15 +65,7 @@ func (r *rig) flood(customer string, after func()) {
 	for range 20 {
 		all.Go(func() {
 			for range 10 {
-				req, _ := http.NewRequestWithContext(r.t.Context(), http.MethodPost,
-					r.base+"/api/Application/create-application", strings.NewReader(`{"customerId":"`+customer+`"}`))
-				req.Header.Set("Content-Type", "application/json")
-				req.Header.Set("Authorization", "Bearer "+r.token)
-				resp, err := r.client.Do(req)
-				if assert.NoError(r.t, err) {
-					_, _ = io.Copy(io.Discard, resp.Body)
-					resp.Body.Close()
-				}
+				assert.NoError(r.t, r.post("/api/Application/create-application", `{"customerId":"`+customer+`"}`).err)
 				if after != nil {
 					after()
 				}
@@ -94,7 +88,11 @@ func (r *rig) send(method, path string, body io.Reader) reply {
 	if r.before != nil {
 		r.before()
 	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.base+path, body)
+	ctx := r.ctx
+	if ctx == nil {
+		ctx = r.t.Context()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	require.NoError(r.t, err)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -130,6 +128,13 @@ func (r *rig) as(username string) *rig {
 	if username != "" {
 		other.token = r.Token(username)
 	}
+	return &other
+}
+
+// within returns the same service seen by a caller with this context.
+func (r *rig) within(ctx context.Context) *rig {
+	other := *r
+	other.ctx = ctx
 	return &other
 }
 
@@ -186,6 +191,7 @@ func (r reply) refused(status int, code string, fields ...string) problem {
 	for _, text := range []string{p.Title, p.Detail, p.Instance, p.TraceID, p.CorrelationID} {
 		require.NotEmpty(r.t, text, r.body)
 	}
+	require.Equal(r.t, status == http.StatusUnauthorized, strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer"))
 	require.Contains(r.t, r.body, `"errors":[`)
 	var named []string
 	for _, e := range p.Errors {

@@ -1,7 +1,6 @@
 package lendingtest_test
 
 import (
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,20 +15,12 @@ import (
 func TestRequestsTellWhoAndHowLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const route = "GET /api/Webhook/get-all-subscriptions"
-		s := lendingtest.New()
-		defer s.Close()
-		client := &http.Client{Transport: s.Transport()}
-		s.Fail(route, lendingtest.Fault{DelayBefore: 3 * time.Second})
-		for _, token := range []string{s.Token(lendingtest.Username), "nobody's"} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-				"http://service/api/Webhook/get-all-subscriptions", http.NoBody)
-			require.NoError(t, err)
-			req.Header.Set("Authorization", "Bearer "+token)
-			resp, err := client.Do(req)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
+		r := newRig(t)
+		r.Fail(route, lendingtest.Fault{DelayBefore: 3 * time.Second})
+		for _, r.token = range []string{r.token, "nobody's"} {
+			r.get("/api/Webhook/get-all-subscriptions")
 		}
-		requests := s.Requests()
+		requests := r.Requests()
 		require.Len(t, requests, 2)
 		assert.Equal(t, lendingtest.Username, requests[0].Username, "also where the answer is a 403")
 		assert.Equal(t, 3*time.Second, requests[0].Duration)

@@ -231,32 +231,20 @@ func TestBodyThatCannotBeRead(t *testing.T) {
 func TestSynctest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
-		defer s.Close()
-		r := &rig{
-			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username),
-		}
-		s.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
+		r := newRig(t, lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
+		r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
 		start := time.Now()
-		s.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
+		r.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
 		id := r.offered()
 		assert.Equal(t, 20*time.Minute, time.Since(start))
-		s.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
+		r.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id,
-			nil)
-		require.NoError(t, err)
-		resp, err := r.client.Do(req)
-		if err == nil {
-			resp.Body.Close()
-		}
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, r.within(ctx).get("/api/Application/application-status/"+id).err, context.DeadlineExceeded)
 		<-time.After(40 * time.Minute) // no real time passes in here
 		r.get("/api/Application/application-status/"+id).refused(401, "TokenExpired")
 		r.wait()
-		assert.NotEmpty(t, s.Deliveries())
+		assert.NotEmpty(t, r.Deliveries())
 	})
 }
 

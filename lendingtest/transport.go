@@ -59,7 +59,7 @@ type sentBody struct {
 
 func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // as io.Reader wants it
+	if err != nil && err != io.EOF {
 		b.failed.Store(&err)
 	}
 	return n, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/delivery"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -116,7 +118,7 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 	})
 }
 
-// A new secret is found after the first delivery that is signed with it. The secret before stays
+// The consumer finds a new secret after the first delivery with its signature. The secret before stays
 // valid for an hour.
 func TestConsumerFollowsARotatedSecret(t *testing.T) {
 	consuming(t, webhook.ConsumerOptions{Refresh: 24 * time.Hour}, func(t *testing.T, c *consumed) {
@@ -144,7 +146,7 @@ func TestConsumerFollowsARotatedSecret(t *testing.T) {
 }
 
 // Somebody switches the subscription off, or changes it: Ready and the log tell within Refresh, and
-// Ready is nil when that is mended. The reads are Refresh apart.
+// Ready is nil after the repair. The reads are Refresh apart.
 func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 	consuming(t, webhook.ConsumerOptions{}, func(t *testing.T, c *consumed) {
 		bubble.Elapse(time.Second)
@@ -253,7 +255,7 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 	subscription := fake.Must(client.Webhooks.Subscription(t.Context(), target))
 	status := make(chan int, 1)
 	go func() {
-		status <- post(t, url, subscription.Secret, `{"webhookEvent":"WB_Loan_Opened","data":{}}`)
+		status <- deliver(t, url, delivery.Body, lending.Sign(subscription.Secret.Reveal(), []byte(delivery.Body)))
 	}()
 	<-inbox.putting
 	cancel()
@@ -278,23 +280,6 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 	require.LessOrEqual(t, counts.Waiting, 1)
 }
 
-// post sends a signed delivery, and returns the status of the answer.
-func post(t *testing.T, url string, secret lending.Secret, body string) int {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return 0
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(webhook.SignatureHeader, lending.Sign(secret.Reveal(), []byte(body)))
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
-}
-
 func TestConsumerEndsOnAMistake(t *testing.T) {
 	t.Parallel()
 	_, client := fake.Start(t)
@@ -309,4 +294,13 @@ func TestConsumerEndsOnAMistake(t *testing.T) {
 	require.Error(t, consumer("https://partner.example").Run(t.Context(), server))
 	_, err := webhook.NewConsumer(nil, target, lending.WebhookSubscription{}, webhook.NewMemoryInbox(), acceptAll, nil)
 	require.Error(t, err)
+}
+
+// inProcess is a transport to a handler.
+type inProcess struct{ handler http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r)
+	return w.Result(), nil
 }

@@ -196,8 +196,7 @@ func TestReceiverRefusesTwoSignatures(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, w.Code)
 }
 
-// A body whose length is not announced is measured while it is read; a compressed one
-// is not unpacked to find that out.
+// The receiver measures a body of unknown length while it reads, and unpacks no compressed body.
 func TestReceiverLimitsWhatItReads(t *testing.T) {
 	var bomb bytes.Buffer
 	zip := gzip.NewWriter(&bomb)
@@ -259,8 +258,8 @@ func TestReceiverEndsSlowBodies(t *testing.T) {
 	}
 }
 
-// A middleware with an Unwrap, as [http.ResponseController] wants it, does no harm. One
-// without leaves the time to the server, as the documentation of ReadTimeout says.
+// A middleware with an Unwrap, as [http.ResponseController] wants it, does no harm. Without an Unwrap,
+// the server's own ReadTimeout ends the read, as the documentation says.
 func TestReceiverReadTimeoutBehindMiddleware(t *testing.T) {
 	t.Parallel()
 	const readTimeout = 50 * time.Millisecond

@@ -316,7 +316,7 @@ func newRefusing(t *testing.T, claim, refuses time.Duration) *refusing {
 	return b
 }
 
-// work handles the events, one after the other, until wait has passed.
+// work handles the events in turn until wait has passed.
 func (b *refusing) work(t *testing.T, wait time.Duration) (handled []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)

@@ -34,14 +34,13 @@ func TestControl(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int{lendingtest.Username: 2}, executed)
 	var customer struct{ ID string }
-	s.post("Application/create-customer", `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
-		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
+	s.post("Application/create-customer", newCustomer, &customer)
 	status, _, _ = s.do(http.MethodGet, "/api/Customer/get-customer-by-id/"+customer.ID, "")
 	assert.Equal(t, http.StatusNotFound, status, "-read-lag")
 	snap, err := steer.Snapshot(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, customer.ID, snap.Customers[0].ID)
-	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin", "http://localhost:3000")
+	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin http://localhost:3000")
 	assert.Equal(t, http.StatusForbidden, status)
 	require.NoError(t, s.stop())
 	assert.Contains(t, s.out.String(), "\n  curl -s "+s.url+"/_control/snapshot\n")

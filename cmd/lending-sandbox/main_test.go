@@ -93,6 +93,7 @@ func start(t *testing.T, args ...string) *sandbox {
 	return s
 }
 
+// do sends a request with header lines such as "Host example.com".
 func (s *sandbox) do(method, path, body string, header ...string) (int, http.Header, string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -101,10 +102,10 @@ func (s *sandbox) do(method, path, body string, header ...string) (int, http.Hea
 	if s.token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-		if header[i] == "Host" {
-			req.Host = header[i+1]
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, " ")
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
 		}
 	}
 	resp, err := s.client.Do(req)
@@ -113,6 +114,11 @@ func (s *sandbox) do(method, path, body string, header ...string) (int, http.Hea
 	answer, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
 	return resp.StatusCode, resp.Header, string(answer)
+}
+
+// lines are the header lines of a test.
+func lines(header string) []string {
+	return strings.FieldsFunc(header, func(r rune) bool { return r == '|' })
 }
 
 // post sends a body to a route and decodes the answer into result.
@@ -152,6 +158,16 @@ func (s *sandbox) events() (wait func(section, want string) string) {
 	}
 }
 
+// application creates a customer and his application.
+func (s *sandbox) application(name string) (customerID, applicationID string) {
+	s.t.Helper()
+	var customer struct{ ID string }
+	s.post("Application/create-customer", newCustomer, &customer)
+	s.post("Application/create-application?sendLink=true",
+		`{"customerId":"`+customer.ID+`","businessName":"`+name+`"}`, &applicationID)
+	return customer.ID, applicationID
+}
+
 const (
 	device  = `,"trustedDeviceToken":"` + lendingtest.TrustedDeviceToken + `"`
 	partner = "partnerId=" + lendingtest.PartnerID
@@ -185,12 +201,7 @@ func TestSandbox(t *testing.T) {
 	s.token = user.Token
 
 	s.post("Webhook/register?"+partner, `{"webhookUri":"`+receiver.URL+`","webhooks":["WB_Application_Created"]}`, nil)
-	var customer struct{ ID string }
-	s.post("Application/create-customer", `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
-		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
-	var application string
-	s.post("Application/create-application?sendLink=true",
-		`{"customerId":"`+customer.ID+`","businessName":"<script>\r\ndata: Lovelace & Sons"}`, &application)
+	_, application := s.application(`<script>\r\ndata: Lovelace & Sons`)
 	assert.Contains(t, wait("customers", application), "&lt;script&gt;\r\ndata: Lovelace &amp; Sons",
 		"as it was, and escaped")
 	wait("sent", "application-link")
@@ -230,11 +241,7 @@ func TestLoan(t *testing.T) {
 	s := start(t, "-log=false")
 	s.signIn(device)
 	wait := s.events()
-	var customer struct{ ID string }
-	s.post("Application/create-customer", `{"firstName":"Grace","lastName":"Hopper","email":"grace@example.com",`+
-		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
-	var application string
-	s.post("Application/create-application", `{"customerId":"`+customer.ID+`"}`, &application)
+	_, application := s.application("Hopper")
 	s.post("Application/add-or-update-banking-data/"+application, `{"accounts":[{"accountNumber":"1","balance":"1.00",`+
 		`"transactions":[{"date":"2026-01-01","description":"","amount":"7500.00"}]}]}`, nil)
 	status, _, _ := s.do(http.MethodGet, "/api/Application/process-application/"+application, "")
@@ -279,46 +286,25 @@ func TestReceiverOfPackageLending(t *testing.T) {
 
 func TestOtherOrigins(t *testing.T) {
 	s := start(t, "-origin", "http://localhost:3000")
+	const own, other = "http://localhost:3000", "Origin http://evil.example"
 	for _, test := range []struct {
-		name, method, path string
-		header             []string
-		status             int
-		allowed            string
+		name, request, header string
+		status                int
+		allowed               string
 	}{
-		{
-			"a name of somebody else's for this machine", http.MethodGet, "/",
-			[]string{"Host", "evil.example:80"},
-			http.StatusMisdirectedRequest, "",
-		},
-		{
-			"the same for the API", http.MethodGet, "/api/x",
-			[]string{"Host", "evil.example"},
-			http.StatusMisdirectedRequest, "",
-		},
-		{"localhost", http.MethodGet, "/", []string{"Host", "localhost:1"}, http.StatusOK, ""},
-		{"IPv6", http.MethodGet, "/", []string{"Host", "[::1]"}, http.StatusOK, ""},
-		{"no other page", http.MethodGet, "/page.html", nil, http.StatusNotFound, ""},
-		{"a route that does not exist", http.MethodGet, "/api//x", nil, http.StatusNotFound, ""},
-		{
-			"the question before a request", http.MethodOptions, "/api/Authenication/login",
-			[]string{"Origin", "http://localhost:3000"},
-			http.StatusNoContent, "http://localhost:3000",
-		},
-		{
-			"the request", http.MethodGet, "/api/x",
-			[]string{"Origin", "http://localhost:3000"},
-			http.StatusNotFound,
-			"http://localhost:3000",
-		},
-		{
-			"another origin", http.MethodOptions, "/api/x",
-			[]string{"Origin", "http://evil.example"},
-			http.StatusNotFound,
-			"",
-		},
+		{"a name of somebody else's for this machine", "GET /", "Host evil.example:80", 421, ""},
+		{"the same for the API", "GET /api/x", "Host evil.example", 421, ""},
+		{"localhost", "GET /", "Host localhost:1", 200, ""},
+		{"IPv6", "GET /", "Host [::1]", 200, ""},
+		{"no other page", "GET /page.html", "", 404, ""},
+		{"a route that does not exist", "GET /api//x", "", 404, ""},
+		{"the question before a request", "OPTIONS /api/Authenication/login", "Origin " + own, 204, own},
+		{"the request", "GET /api/x", "Origin " + own, 404, own},
+		{"another origin", "OPTIONS /api/x", other, 404, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			status, header, _ := s.do(test.method, test.path, "", test.header...)
+			method, path, _ := strings.Cut(test.request, " ")
+			status, header, _ := s.do(method, path, "", lines(test.header)...)
 			assert.Equal(t, test.status, status)
 			assert.Equal(t, test.allowed, header.Get("Access-Control-Allow-Origin"))
 			if test.status == http.StatusNoContent {
@@ -386,31 +372,28 @@ func TestPublic(t *testing.T) {
 // name or without the token.
 func TestPublicSandboxAndOtherNames(t *testing.T) {
 	s := start(t, "-public", "-control-token", "page-token", "-name", "sandbox", "-host", "lending.test")
-	basic := func(password string) []string {
-		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+password))}
+	basic := func(password string) string {
+		return "Authorization Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+password))
 	}
+	const bearer = "Authorization Bearer page-token"
 	for _, test := range []struct {
-		name, path string
-		header     []string
-		status     int
+		name, path, header string
+		status             int
 	}{
-		{"another name", "/", append(basic("page-token"), "Host", "evil.example"), http.StatusMisdirectedRequest},
-		{"another name, the API", "/api/x", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
-		{"another name, the control", "/_control/snapshot", []string{
-			"Host", "evil.example", "Authorization",
-			"Bearer page-token",
-		}, http.StatusMisdirectedRequest},
-		{"an address", "/api/x", []string{"Host", "192.0.2.1:8080"}, http.StatusNotFound},
-		{"the name of its certificate", "/api/x", []string{"Host", "sandbox:8080"}, http.StatusNotFound},
-		{"a name that was allowed", "/api/x", []string{"Host", "Lending.Test"}, http.StatusNotFound},
-		{"the page without the token", "/", nil, http.StatusUnauthorized},
-		{"the events without the token", "/events", nil, http.StatusUnauthorized},
-		{"the page with another token", "/", basic("guess"), http.StatusUnauthorized},
-		{"the page with the token", "/", basic("page-token"), http.StatusOK},
-		{"the page for a program", "/", []string{"Authorization", "Bearer page-token"}, http.StatusOK},
+		{"another name", "/", basic("page-token") + "|Host evil.example", 421},
+		{"another name, the API", "/api/x", "Host evil.example", 421},
+		{"another name, the control", "/_control/snapshot", bearer + "|Host evil.example", 421},
+		{"an address", "/api/x", "Host 192.0.2.1:8080", 404},
+		{"the name of its certificate", "/api/x", "Host sandbox:8080", 404},
+		{"a name that was allowed", "/api/x", "Host Lending.Test", 404},
+		{"the page without the token", "/", "", 401},
+		{"the events without the token", "/events", "", 401},
+		{"the page with another token", "/", basic("guess"), 401},
+		{"the page with the token", "/", basic("page-token"), 200},
+		{"the page for a program", "/", bearer, 200},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			status, header, answer := s.do(http.MethodGet, test.path, "", test.header...)
+			status, header, answer := s.do(http.MethodGet, test.path, "", lines(test.header)...)
 			assert.Equal(t, test.status, status)
 			assert.Equal(t, status == http.StatusUnauthorized, header.Get("WWW-Authenticate") != "")
 			if status != http.StatusOK {
@@ -429,11 +412,7 @@ func TestTaught(t *testing.T) {
 		0o600))
 	s := start(t, "-log=false", "-shapes", file)
 	s.signIn(device)
-	var customer struct{ ID string }
-	s.post("Application/create-customer", `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
-		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
-	var application string
-	s.post("Application/create-application", `{"customerId":"`+customer.ID+`"}`, &application)
+	_, application := s.application("Lovelace")
 	_, _, answer := s.do(http.MethodGet, "/api/Application/get-application/"+application, "")
 	assert.Regexp(t, `^\{"state":"state \d+"\}$`, answer)
 	for _, content := range []string{"[]", `{"GET /":{"kinds":3}}`} {
@@ -515,7 +494,7 @@ func TestState(t *testing.T) {
 }
 
 const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
-	`"password":"Correct-Horse-1","mobileNumber":"5551234567"}`
+	`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -77,6 +77,6 @@ func TestOperationsOfAPublicSandbox(t *testing.T) {
 	s := start(t, "-ops", "-public", "-control-token", "t0p")
 	status, _, _ := s.do(http.MethodGet, "/ops/", "")
 	require.Equal(t, http.StatusUnauthorized, status)
-	status, _, _ = s.do(http.MethodGet, "/ops/", "", "Authorization", "Bearer t0p")
+	status, _, _ = s.do(http.MethodGet, "/ops/", "", "Authorization Bearer t0p")
 	assert.Equal(t, http.StatusOK, status)
 }

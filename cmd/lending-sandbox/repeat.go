@@ -109,25 +109,33 @@ func hideBody(r lendingtest.Request) (shown string, ok bool) {
 	if r.BodySize > bodyShown {
 		return "", false
 	}
-	var body any
-	d := json.NewDecoder(bytes.NewReader(r.Body))
-	d.UseNumber()
-	if d.Decode(&body) != nil {
-		return "", false
-	}
-	if _, err := d.Token(); err != io.EOF { // more input follows, for example an extra bracket
-		return "", false
-	}
+	body, ok := decoded(r.Body)
 	switch body.(type) {
 	case map[string]any, []any:
-	default:
-		return "", false // probably a file
+		return encoded(hideValues(body), ""), ok
 	}
+	return "", false // probably a file
+}
+
+// decoded returns a JSON value, or false if text is something else.
+func decoded(text []byte) (value any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return nil, false
+	}
+	_, err := d.Token() // more input may follow, for example an extra bracket
+	return value, err == io.EOF
+}
+
+// encoded returns a decoded value as JSON.
+func encoded(value any, indent string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(hideValues(body))
-	return strings.TrimSpace(b.String()), err == nil
+	e.SetIndent("", indent)
+	_ = e.Encode(value) //nolint:errchkjson // was decoded, so it can be encoded
+	return strings.TrimSpace(b.String())
 }
 
 // hideValues hides the secrets in v and changes v.
@@ -187,7 +195,7 @@ func doCall(r lendingtest.Request) string {
 		call += "Effect: lending.Read, " // otherwise Do treats the call as a mutation and never retries it
 	}
 	call += fmt.Sprintf("Method: %q, Path: %q", verb, path)
-	if args := argsOf(r); len(args) > 0 {
+	if _, args := pathValues(r); len(args) > 0 {
 		call += fmt.Sprintf(", Args: %#v", args)
 	}
 	if query, _ := url.ParseQuery(r.Query); len(query) > 0 {
@@ -208,42 +216,38 @@ func doCall(r lendingtest.Request) string {
 	return call + "})"
 }
 
-// argsOf returns the values of the path.
-func argsOf(r lendingtest.Request) (args []string) {
+// pathValues returns the names and values in the path.
+func pathValues(r lendingtest.Request) (names, values []string) {
 	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
 	for i := range min(len(route), len(path)) {
-		if strings.HasPrefix(route[i], "{") {
+		if name, ok := strings.CutPrefix(route[i], "{"); ok {
 			value, _ := url.PathUnescape(path[i])
-			args = append(args, value)
+			names, values = append(names, strings.TrimSuffix(name, "}")), append(values, value)
 		}
 	}
-	return args
+	return names, values
 }
 
 // goText returns a Go expression for text. Secrets come from the environment.
 func goText(text string) string {
 	var parts []string
-	for len(text) > 0 {
-		at := variable.FindStringSubmatchIndex(text)
-		plain := text
-		if at != nil {
-			plain = text[:at[0]]
-		}
-		switch {
-		case plain == "":
-		case strconv.CanBackquote(plain):
+	literal := func(plain string) {
+		if strconv.CanBackquote(plain) {
 			parts = append(parts, "`"+plain+"`")
-		default:
+		} else {
 			parts = append(parts, strconv.Quote(plain))
 		}
-		if at == nil {
-			return strings.Join(parts, "+")
+	}
+	from := 0
+	for _, at := range variable.FindAllStringSubmatchIndex(text, -1) {
+		if at[0] > from {
+			literal(text[from:at[0]])
 		}
 		parts = append(parts, "os.Getenv("+strconv.Quote(text[at[2]:at[3]])+")")
-		text = text[at[1]:]
+		from = at[1]
 	}
-	if len(parts) == 0 {
-		return `""`
+	if from < len(text) || text == "" {
+		literal(text[from:])
 	}
 	return strings.Join(parts, "+")
 }
@@ -260,39 +264,28 @@ func docs(route string) string {
 // shownAnswer returns the response of a request, with variables instead of secrets.
 func shownAnswer(r lendingtest.Request) string {
 	signIn := strings.Contains(r.Route, "/Authenication/")
-	var body any
-	d := json.NewDecoder(bytes.NewReader(r.Answer))
-	d.UseNumber()
-	switch err := d.Decode(&body); {
+	body, ok := decoded(r.Answer)
+	_, bare := body.(string)
+	switch {
 	case len(r.Answer) == 0:
 		return ""
-	case err != nil || r.Status >= 400:
-		if signIn && r.Status < 400 {
-			return "not shown"
-		}
+	case signIn && !ok && r.Status < 400:
+		return "not shown"
+	case !ok || r.Status >= 400:
 		return pretty(r.Answer)
-	}
-	if _, bare := body.(string); bare && signIn {
+	case signIn && bare:
 		return "$TOKEN"
 	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	_ = e.Encode(hideValues(body)) //nolint:errchkjson // was decoded, so it can be encoded
-	return variable.ReplaceAllString(strings.TrimSpace(b.String()), "$$$1")
+	return variable.ReplaceAllString(encoded(hideValues(body), "  "), "$$$1")
 }
 
 // methodCall returns the call of the client's method. Arguments other than identifiers and texts
 // are left open.
 func methodCall(r lendingtest.Request) string {
 	values, _ := url.ParseQuery(r.Query)
-	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
-	for i := range min(len(route), len(path)) {
-		if name, ok := strings.CutPrefix(route[i], "{"); ok {
-			value, _ := url.PathUnescape(path[i])
-			values.Set(strings.TrimSuffix(name, "}"), value)
-		}
+	names, inPath := pathValues(r)
+	for i, name := range names {
+		values.Set(name, inPath[i])
 	}
 	return slot.ReplaceAllStringFunc(calls[r.Route], func(slot string) string {
 		name := slot[1 : len(slot)-1]

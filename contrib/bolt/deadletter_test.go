@@ -76,13 +76,5 @@ func TestDropIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	inbox := open(t, filepath.Join(t.TempDir(), "inbox"),
 		&lendingbolt.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
-	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{})
-	require.NoError(t, err)
-	require.Equal(t, 1, dropped)
-	require.Contains(t, log.String(),
-		`msg="lending/webhook: dead letters dropped" who=kim number=1 keys=[`+entry.Event.Key()+"]")
+	webhooktest.LogsDrops(t, inbox, &log)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 
@@ -67,9 +68,7 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 		refused++
 	}
 	require.Less(t, accepted, 5000)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Waiting: accepted}, counts)
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: accepted})
 	limit(1 << 40)
 	require.NoError(t, inbox.Put(t.Context(), numbered(accepted)))
 	for range accepted + 1 {
@@ -78,6 +77,6 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 		require.NoError(t, inbox.Done(t.Context(), entry))
 	}
 	require.NoError(t, inbox.Close())
-	_, err = lendingbolt.OpenInbox(path, nil)
+	_, err := lendingbolt.OpenInbox(path, nil)
 	require.NoError(t, err)
 }

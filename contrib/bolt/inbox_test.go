@@ -2,7 +2,6 @@ package lendingbolt_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -50,11 +50,11 @@ func TestInboxFile(t *testing.T) {
 	for _, name := range []lending.EventName{"running", "waiting"} {
 		require.NoError(t, inbox.Put(t.Context(), event(name)))
 	}
-	take(t, inbox, "running")
+	webhooktest.Take(t, inbox, "running")
 	require.NoError(t, inbox.Close())
 	inbox = open(t, path, nil)
-	require.NoError(t, inbox.Done(t.Context(), take(t, inbox, "waiting")))
-	require.Equal(t, 2, take(t, inbox, "running").Tries) // a moment later
+	require.NoError(t, inbox.Done(t.Context(), webhooktest.Take(t, inbox, "waiting")))
+	require.Equal(t, 2, webhooktest.Take(t, inbox, "running").Tries) // a moment later
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -91,34 +91,14 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox")
 	inbox := open(t, path, nil)
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.NoError(t, inbox.Close())
-	db, err := bbolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+	edit(t, path, func(tx *bbolt.Tx) error {
 		first, _ := tx.Bucket([]byte("bodies")).Cursor().First()
 		return tx.Bucket([]byte("bodies")).Put(first, []byte("{{{"))
-	}))
-	require.NoError(t, db.Close())
-
-	inbox = open(t, path, nil)
-	_, err = inbox.Take(t.Context())
-	require.ErrorContains(t, err, "dead letter")
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.EventName("b"), entry.Event.Name)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts)
-	dead, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
-	require.NoError(t, err)
-	require.Len(t, dead, 1)
-	require.Equal(t, "lending/webhook: event: want a JSON object with the member webhookEvent", dead[0].Cause)
-	require.Equal(t, 1, dead[0].Tries)
-	refused, err := inbox.DeadLetterEvent(t.Context(), dead[0].ID)
-	require.NoError(t, err)
-	require.Equal(t, "{{{", string(refused.Body()))
+	})
+	webhooktest.SetsAsideWhatIsNoEvent(t, open(t, path, nil))
 }
 
 func TestClosedInboxFails(t *testing.T) {
@@ -131,24 +111,6 @@ func TestClosedInboxFails(t *testing.T) {
 	_, err := inbox.Take(t.Context())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, webhook.ErrDuplicate)
-}
-
-// take takes the event with a name within a moment. For "", take checks that there is none.
-func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webhook.InboxEntry {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	if name == "" {
-		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
-	}
-	defer cancel()
-	entry, err := inbox.Take(ctx)
-	if name == "" {
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		return nil
-	}
-	require.NoError(t, err)
-	require.Equal(t, name, entry.Event.Name)
-	return entry
 }
 
 func TestOpenRefusesAForeignFile(t *testing.T) {
@@ -218,7 +180,7 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			for i := range 300 {
 				require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(strings.Repeat("x", i+1)))))
 			}
-			entry := take(t, inbox, "x")
+			entry := webhooktest.Take(t, inbox, "x")
 			info, err := os.Stat(path)
 			require.NoError(t, err)
 			require.NoError(t, test.spoil(path, info.Size()))

@@ -2,13 +2,11 @@ package lendingbolt_test
 
 import (
 	"context"
-	"crypto/rand"
 	"path/filepath"
 	"testing"
 
 	"github.com/lendingapi/lending-go/internal/test/shown"
-	"github.com/lendingapi/lending-go/webhook"
-	"github.com/stretchr/testify/assert"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 )
 
 // TestWhatIsAliveCanBePrinted prints and compares an inbox while it works. A print without a lock
@@ -16,12 +14,7 @@ import (
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	inbox := open(t, filepath.Join(t.TempDir(), "inbox"), nil)
 	shown.Beside(t, []any{inbox}, func(ctx context.Context) {
-		event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
-		if assert.NoError(t, err) {
-			_ = inbox.Put(ctx, event)
-		}
-		if entry, err := inbox.Take(ctx); err == nil {
-			_ = inbox.Done(ctx, entry)
-		}
+		_ = webhooktest.PutNumbered(ctx, inbox)
+		_ = webhooktest.TakeAndEnd(ctx, inbox)
 	})
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -80,8 +82,7 @@ func (s stores) each(t *testing.T, n int, before func()) {
 // A connection breaks before a statement arrives, or after its commit. The change happens once,
 // and the caller gets no error.
 func TestConnectionsBreak(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, database(t))
 	for _, test := range []struct {
 		name   string
 		change func(*pgxpool.Config)
@@ -213,14 +214,20 @@ func TestStoreWithoutTablesOrRightsNeedsAPerson(t *testing.T) {
 // After a failover a connection can lead to a standby. The stores open another connection, which
 // finds the server that accepts writes. Without such a server, the error says so.
 func TestReadOnlyServer(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, database(t))
 	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	s := storesOf(pool)
-	s.each(t, 1, func() {
+	s, inbox := storesOf(pool), inboxOf(pool, nil)
+	readOnly := func() {
 		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
 		require.NoError(t, err)
-	})
+	}
+	s.each(t, 1, readOnly)
+	readOnly()
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	readOnly()
+	entry := webhooktest.Take(t, inbox, "a")
+	readOnly()
+	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
 	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = off; ALTER DATABASE \""+
 		pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
@@ -230,6 +237,11 @@ func TestReadOnlyServer(t *testing.T) {
 	require.Equal(t, "25006", failed.Code)
 	_, err = s.token.Acquire(t.Context(), "owner", time.Minute)
 	require.ErrorAs(t, err, &failed)
+	require.ErrorAs(t, inbox.Put(t.Context(), event("b")), &failed)
+	require.Equal(t, "25006", failed.Code)
+	_, err = inbox.Take(t.Context())
+	require.ErrorAs(t, err, &failed)
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{DeadLetters: 1})
 	kept, err := s.idempotency.Load(t.Context(), "key 1")
 	require.NoError(t, err, "it can be read")
 	require.Equal(t, int64(3), kept.Revision)
@@ -238,9 +250,9 @@ func TestReadOnlyServer(t *testing.T) {
 // A server hangs. The calls return at the end of their context, before the tables are unlocked.
 func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	pool := migrated(t)
-	s := storesOf(pool)
+	s, inbox := storesOf(pool), inboxOf(pool, &lendingpostgres.InboxOptions{Lease: 2 * time.Second})
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_idempotency")
+		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_idempotency, lending_inbox, lending_inbox_seen")
 		require.NoError(t, err)
 		for _, test := range []struct {
 			name string
@@ -249,13 +261,17 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 			{"Save", func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) }},
 			{"Load", func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err }},
 			{"Acquire", func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err }},
+			{"Take", func(ctx context.Context) error { _, err := inbox.Take(ctx); return err }},
+			{"Put", func(ctx context.Context) error { return inbox.Put(ctx, event("a")) }},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			require.Error(t, test.call(ctx), test.name)
+			require.ErrorIs(t, test.call(ctx), context.DeadlineExceeded, test.name)
 			cancel()
 		}
 		return nil
 	}))
+	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	webhooktest.Take(t, inbox, "b")
 	kept, err := s.idempotency.Load(t.Context(), "key")
 	require.NoError(t, err)
 	require.Nil(t, kept)
@@ -321,8 +337,7 @@ func (c *counters) end(t *testing.T, url string) {
 func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
-	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, databaseIn(t, cluster))
 	counters := count(t, 8, url)
 	const kills, cuts = 4, 2
 	for n := range kills {
@@ -373,8 +388,7 @@ func TestFailover(t *testing.T) {
 func TestAsynchronousCommitLosesEntries(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
-	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, databaseIn(t, cluster))
 	entries := storesOf(connect(t, url)).idempotency
 	require.NoError(t, entries.Save(t.Context(), sent("before", "")))
 	require.NoError(t, cluster.Do("postgres", "CHECKPOINT"))

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
-	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
@@ -47,13 +45,7 @@ func TestDropIsLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	inbox := inboxOf(migrated(t), &lendingpostgres.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	entry := takeEvent(t, inbox, "a")
-	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
-	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{Before: time.Now().Add(time.Hour)})
-	require.NoError(t, err)
-	require.Equal(t, 1, dropped)
-	require.Contains(t, log.String(), "who=kim number=1 keys=["+entry.Event.Key()+"]")
+	webhooktest.LogsDrops(t, inbox, &log)
 }
 
 func TestInboxWithoutItsTablesIsNotReady(t *testing.T) {

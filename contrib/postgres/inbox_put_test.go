@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,8 +26,7 @@ import (
 func single(t *testing.T) (*pgxpool.Pool, *counted) {
 	t.Helper()
 	tracer := new(counted)
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.Tracer = 1, tracer })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.Tracer = 1, tracer })
 	return pool, tracer
 }
 
@@ -75,7 +75,7 @@ func TestPutsShareATransaction(t *testing.T) {
 		}
 	})
 	require.Less(t, tracer.statements.Load()-before, int32(events), "statements for three times as many Puts")
-	require.Equal(t, webhook.InboxCounts{Waiting: events}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: events})
 	for n := range events {
 		want := int32(1)
 		if n == 0 {
@@ -89,8 +89,7 @@ func TestPutsShareATransaction(t *testing.T) {
 // A transaction that puts an event delays no Put of another event, and fails for none.
 func TestPutTxDelaysOnlyItsOwnEvent(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	inbox := inboxOf(pool, nil)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -121,19 +120,18 @@ func TestPutTxDelaysOnlyItsOwnEvent(t *testing.T) {
 		}
 		putting.Wait()
 	}
-	require.Equal(t, webhook.InboxCounts{Waiting: 30}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 30})
 	require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("1")), webhook.ErrDuplicate, "the transaction goes on")
 	require.NoError(t, tx.Rollback(t.Context()))
 	held.Wait()
-	require.Equal(t, webhook.InboxCounts{Waiting: 34}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 34})
 }
 
 // Transactions of PutTx with many events, in any order, meet Puts of the same events. No
 // transaction fails because of a deadlock.
 func TestPutTxMeetsNoDeadlock(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	inbox := inboxOf(pool, nil)
 	var added atomic.Int32
 	for round := range 5 {
@@ -160,14 +158,13 @@ func TestPutTxMeetsNoDeadlock(t *testing.T) {
 		putting.Wait()
 	}
 	require.Equal(t, int32(100), added.Load())
-	require.Equal(t, webhook.InboxCounts{Waiting: 100}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 100})
 }
 
 // A row that the server refuses fails its own Put.
 func TestARefusedEventFailsNoOther(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	_, err := pool.Exec(t.Context(), "ALTER TABLE lending_inbox ADD CHECK (position('poison'::bytea IN body) = 0)")
 	require.NoError(t, err)
 	inbox := inboxOf(pool, nil)
@@ -183,7 +180,7 @@ func TestARefusedEventFailsNoOther(t *testing.T) {
 		})
 	}
 	putting.Wait()
-	require.Equal(t, webhook.InboxCounts{Waiting: 95}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 95})
 }
 
 // Two processes put the same events in random order, while connections break at random, contexts
@@ -191,8 +188,7 @@ func TestARefusedEventFailsNoOther(t *testing.T) {
 func TestPutsUnderFaults(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
-	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, databaseIn(t, cluster))
 	const events, processes = 150, 2
 	var mu sync.Mutex
 	accepted := map[string]int{}
@@ -231,7 +227,7 @@ func TestPutsUnderFaults(t *testing.T) {
 	putting.Wait()
 	pool := connect(t, url)
 	inbox := inboxOf(pool, nil)
-	require.Equal(t, webhook.InboxCounts{Waiting: events}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: events})
 	for n := range events {
 		e := event(lending.EventName(fmt.Sprint(n)))
 		require.LessOrEqual(t, accepted[e.Key()], 1)
@@ -249,7 +245,7 @@ func TestDonesShareATransaction(t *testing.T) {
 	before := tracer.statements.Load()
 	atOnce(t, pool, events, func(n int) { assert.NoError(t, inbox.Done(t.Context(), entries[n])) })
 	require.Less(t, tracer.statements.Load()-before, int32(events/2))
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 }
 
 func takeAll(t *testing.T, inbox *lendingpostgres.Inbox, events int) (entries []*webhook.InboxEntry) {
@@ -266,8 +262,7 @@ func takeAll(t *testing.T, inbox *lendingpostgres.Inbox, events int) (entries []
 // A row that another transaction locks delays the Done of its own event only.
 func TestALockedEventDelaysNoOtherDone(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	inbox := inboxOf(pool, nil)
 	const locked, events = 3, 30
 	entries := takeAll(t, inbox, events)
@@ -284,8 +279,8 @@ func TestALockedEventDelaysNoOtherDone(t *testing.T) {
 		group.Go(func() { assert.NoError(t, inbox.Done(t.Context(), entry)) })
 	}
 	doing.Wait()
-	require.Equal(t, webhook.InboxCounts{Running: locked}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Running: locked})
 	require.NoError(t, tx.Rollback(t.Context()))
 	waiting.Wait()
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,25 +41,6 @@ func counts(t *testing.T, inbox *lendingpostgres.Inbox) webhook.InboxCounts {
 	return counts
 }
 
-// takeEvent takes the event with a name. For "", takeEvent checks that there is none for a
-// moment.
-func takeEvent(t *testing.T, inbox *lendingpostgres.Inbox, name lending.EventName) *webhook.InboxEntry {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	if name == "" {
-		ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
-	}
-	defer cancel()
-	entry, err := inbox.Take(ctx)
-	if name == "" {
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		return nil
-	}
-	require.NoError(t, err)
-	require.Equal(t, name, entry.Event.Name)
-	return entry
-}
-
 // An event from a transaction is in the inbox if and when the transaction commits.
 func TestPutTx(t *testing.T) {
 	pool := migrated(t)
@@ -69,19 +50,19 @@ func TestPutTx(t *testing.T) {
 	require.NoError(t, inbox.PutTx(t.Context(), tx, event("a")))
 	require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), webhook.ErrDuplicate)
 	require.Error(t, inbox.PutTx(t.Context(), tx, event("")), "no event")
-	takeEvent(t, inbox, "")
+	webhooktest.Take(t, inbox, "")
 	waited := make(chan error)
 	go func() { waited <- inbox.Put(t.Context(), event("a")) }()
 	require.NoError(t, inbox.PutTx(t.Context(), tx, event("b")), "the transaction goes on")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-waited, "an event that was rolled back is no duplicate")
-	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
-	takeEvent(t, inbox, "")
+	require.NoError(t, inbox.Done(t.Context(), webhooktest.Take(t, inbox, "a")))
+	webhooktest.Take(t, inbox, "")
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), webhook.ErrDuplicate)
 		return inbox.PutTx(t.Context(), tx, event("b"))
 	}))
-	takeEvent(t, inbox, "b")
+	webhooktest.Take(t, inbox, "b")
 	require.ErrorIs(t, inbox.Put(t.Context(), event("b")), webhook.ErrDuplicate)
 }
 
@@ -91,18 +72,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, body) VALUES ('test', now(), '{{{')")
 	require.NoError(t, err)
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	_, err = inbox.Take(t.Context())
-	require.ErrorContains(t, err, "dead letter")
-	takeEvent(t, inbox, "a")
-	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts(t, inbox))
-	dead, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
-	require.NoError(t, err)
-	require.Len(t, dead, 1)
-	require.Equal(t, "lending/webhook: event: want a JSON object with the member webhookEvent", dead[0].Cause)
-	require.Equal(t, 1, dead[0].Tries)
-	refused, err := inbox.DeadLetterEvent(t.Context(), dead[0].ID)
-	require.NoError(t, err)
-	require.Equal(t, "{{{", string(refused.Body()))
+	webhooktest.SetsAsideWhatIsNoEvent(t, inbox)
 }
 
 // Events of dead processes are taken at the end of their claims, not at the next Poll.
@@ -131,7 +101,7 @@ func TestInboxForgets(t *testing.T) {
 	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.NoError(t, inbox.Put(t.Context(), event("b")))
-	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
+	require.NoError(t, inbox.Done(t.Context(), webhooktest.Take(t, inbox, "a")))
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 	_, err := pool.Exec(t.Context(), "UPDATE lending_inbox_seen SET at = at - interval '61 min'")
 	require.NoError(t, err)
@@ -207,8 +177,7 @@ func TestInboxIdles(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			url := database(t)
-			require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+			url := migratedURL(t, database(t))
 			tracer := new(counted)
 			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &tt.options)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -305,8 +274,7 @@ func TestInboxListensAgain(t *testing.T) {
 
 // After a broken connection, no event waits for the end of a claim without an owner.
 func TestInboxFindsWhatItHasTaken(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, database(t))
 	proxy := newProxy(t, url)
 	inbox := inboxOf(connect(t, proxy.url,
 		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
@@ -322,65 +290,19 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 		}
 		require.Zero(t, test.lose.Load())
 		test.lose.Store(1)
-		entry := takeEvent(t, inbox, test.name)
+		entry := webhooktest.Take(t, inbox, test.name)
 		require.Zero(t, test.lose.Load())
 		require.Equal(t, 1, entry.Tries)
 		require.Greater(t, time.Until(entry.Until), 4*time.Minute)
 		test.lose.Store(1)
 		require.NoError(t, inbox.Retry(t.Context(), entry, 0))
 		require.Zero(t, test.lose.Load())
-		entry = takeEvent(t, inbox, test.name)
+		entry = webhooktest.Take(t, inbox, test.name)
 		require.Equal(t, 2, entry.Tries)
 		test.lose.Store(1)
 		require.NoError(t, inbox.Done(t.Context(), entry))
 	}
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
-}
-
-// A pool with a connection to a standby opens another connection.
-func TestInboxOnAReadOnlyServer(t *testing.T) {
-	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	inbox := inboxOf(pool, nil)
-	readOnly := func() {
-		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
-		require.NoError(t, err)
-	}
-	readOnly()
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	readOnly()
-	entry := takeEvent(t, inbox, "a")
-	readOnly()
-	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
-	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+
-		"\" SET default_transaction_read_only = on")
-	require.NoError(t, err)
-	pool.Reset()
-	var failed *pgconn.PgError
-	require.ErrorAs(t, inbox.Put(t.Context(), event("b")), &failed)
-	require.Equal(t, "25006", failed.Code)
-	_, err = inbox.Take(t.Context())
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts(t, inbox))
-}
-
-// A server hangs. The calls return at the end of their context.
-func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
-	pool := migrated(t)
-	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: 2 * time.Second})
-	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_inbox, lending_inbox_seen")
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err = inbox.Take(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Error(t, inbox.Put(ctx, event("a")))
-		return nil
-	}))
-	require.NoError(t, inbox.Put(t.Context(), event("b")))
-	takeEvent(t, inbox, "b")
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 }
 
 // A transaction that locks an event after the end of its claim, such as that of a frozen worker,
@@ -393,7 +315,7 @@ func TestTakePassesALockedRow(t *testing.T) {
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), "SELECT FROM lending_inbox ORDER BY id LIMIT 1 FOR UPDATE")
 		require.NoError(t, err)
-		takeEvent(t, inbox, "b")
+		webhooktest.Take(t, inbox, "b")
 		return nil
 	}))
 }
@@ -420,11 +342,11 @@ func TestTakeContinuesABacklog(t *testing.T) {
 				require.NoError(t, err)
 			}
 			due("+ interval '1 hour'")
-			takeEvent(t, inbox, "a") // alone: nothing is running
-			takeEvent(t, inbox, "b")
+			webhooktest.Take(t, inbox, "a") // alone: nothing is running
+			webhooktest.Take(t, inbox, "b")
 			due("- interval '2 hours'")
 			for _, name := range tt.order {
-				takeEvent(t, inbox, name)
+				webhooktest.Take(t, inbox, name)
 			}
 		})
 	}
@@ -437,7 +359,7 @@ func TestTakeClaimsWhatWorkersCanHandle(t *testing.T) {
 	for _, name := range []lending.EventName{"a", "b", "c"} {
 		require.NoError(t, inbox.Put(t.Context(), event(name)))
 	}
-	takeEvent(t, inbox, "a")
+	webhooktest.Take(t, inbox, "a")
 	assert.Equal(t, 1, counts(t, inbox).Running)
 }
 
@@ -459,9 +381,9 @@ func TestListenHearsNothing(t *testing.T) {
 			deaf.Database).Scan(&listens)
 		return err == nil && listens
 	}, time.Minute, time.Millisecond)
-	takeEvent(t, inbox, "")
+	webhooktest.Take(t, inbox, "")
 	require.NoError(t, other.Put(t.Context(), event("a")))
-	takeEvent(t, inbox, "a")
+	webhooktest.Take(t, inbox, "a")
 	cancel()
 	<-ended
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -296,7 +297,7 @@ func withoutItsClaim(t *testing.T, mode pgx.QueryExecMode) {
 		})
 	require.Len(t, reports, 1)
 	require.ErrorContains(t, reports[0], "another worker has taken the event")
-	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")
+	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{Running: 1})
 	var tries, effects int
 	require.NoError(t,
 		w.pool.QueryRow(t.Context(),
@@ -321,7 +322,7 @@ func TestWorkTxPutsAside(t *testing.T) {
 		return nil
 	}
 	require.Len(t, w.work(t, handle), 5)
-	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts(t, w.inbox))
+	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{DeadLetters: 1})
 	dead, err := w.inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 5, dead[0].Tries)
@@ -359,7 +360,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 	require.Len(t, reports, 1)
 	require.ErrorContains(t, reports[0], "it is not known whether the transaction was committed")
 	pool := connect(t, url)
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inboxOf(pool, nil)), "it was")
+	webhooktest.WantCounts(t, inboxOf(pool, nil), webhook.InboxCounts{})
 	var effects int
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
 	require.Equal(t, 1, effects)
@@ -394,7 +395,7 @@ func TestWorkTxIsolation(t *testing.T) {
 				assert.Equal(t, tt.want, level+" "+deferrable)
 				return nil
 			}))
-			require.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
+			webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{})
 		})
 	}
 }
@@ -478,7 +479,7 @@ func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 		cancel()
 	}})
 	require.Equal(t, []error{nil}, reports)
-	require.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
+	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{})
 	var effects int
 	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
 	require.Equal(t, 1, effects)
@@ -519,8 +520,7 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 
 // After five executions in a session, the server stops planning a statement.
 func TestStatementsArePlannedOnce(t *testing.T) {
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 3 })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 3 })
 	_, err := pool.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
 		SELECT CASE n % 2 WHEN 0 THEN 'test' ELSE 'other' END, now() + interval '1 hour', ''
 		FROM generate_series(1, 20000) AS n; ANALYZE lending_inbox`) // plans for a long queue

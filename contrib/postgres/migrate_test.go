@@ -107,7 +107,7 @@ func TestMigrateGivesUpItsLocks(t *testing.T) {
 
 	migrated := make(chan error)
 	go func() { migrated <- lendingpostgres.Migrate(t.Context(), pool, nil) }()
-	waitsForALock(t, pool)
+	waitForLocks(t, pool, 1)
 	require.NoError(t, holding.Rollback(t.Context()))
 	require.NoError(t, <-migrated)
 }

@@ -6,16 +6,13 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/require"
-
-	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // Mutations with keys happen once, however often the worker and PostgreSQL are killed. With
 // LENDING_TEST_FLEET=3, three workers run at a time, and are killed together.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
-	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
+	url := migratedURL(t, databaseIn(t, cluster))
 	restarts := 0
 	onboardingtest.Kill(t, url, func() {
 		require.NoError(t, cluster.Restart())

@@ -57,14 +57,21 @@ func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpoo
 }
 
 // migrated returns a pool of a database with the tables.
-func migrated(tb testing.TB) *pgxpool.Pool {
+func migrated(tb testing.TB, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
-	return migratedIn(tb, nil)
+	return migratedIn(tb, nil, change...)
 }
 
-func migratedIn(tb testing.TB, tables *lendingpostgres.Tables) *pgxpool.Pool {
+func migratedIn(tb testing.TB, in *lendingpostgres.Tables, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
-	pool := connect(tb, database(tb))
-	require.NoError(tb, lendingpostgres.Migrate(tb.Context(), pool, tables))
+	pool := connect(tb, database(tb), change...)
+	require.NoError(tb, lendingpostgres.Migrate(tb.Context(), pool, in))
 	return pool
+}
+
+// migratedURL creates the tables in a database, and returns its URL.
+func migratedURL(tb testing.TB, url string) string {
+	tb.Helper()
+	require.NoError(tb, lendingpostgres.Migrate(tb.Context(), connect(tb, url), nil))
+	return url
 }

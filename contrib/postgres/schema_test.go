@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,7 +76,7 @@ func TestTransactionsCallNoOperatorOfOthers(t *testing.T) {
 			assert.NoError(t, r.Err)
 			cancel()
 		}})
-	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 }
 
 var (

@@ -20,8 +20,7 @@ import (
 // TestWhatIsAliveCanBePrinted prints and compares stores while they work. A print without a lock
 // would be a data race, which the detector reports. A print of the pool would show its password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
-	pool := connect(t, database(t), func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	pool := migrated(t, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
 	s := storesOf(pool)
 	inbox := inboxOf(pool, nil)
 	tx, err := pool.Begin(t.Context())

@@ -66,7 +66,7 @@ func TestPutTxWaitsInASnapshot(t *testing.T) {
 			require.NoError(t, inbox.PutTx(t.Context(), first, event("a")))
 			put := make(chan error)
 			go func() { put <- inbox.PutTx(t.Context(), second, event("a")) }()
-			waitsForALock(t, pool)
+			waitForLocks(t, pool, 1)
 			require.NoError(t, first.Commit(t.Context()))
 			require.ErrorIs(t, <-put, webhook.ErrDuplicate)
 			require.NoError(t, inbox.PutTx(t.Context(), second, event("b")))
@@ -74,14 +74,4 @@ func TestPutTxWaitsInASnapshot(t *testing.T) {
 			require.Equal(t, 2, counts(t, inbox).Waiting)
 		})
 	}
-}
-
-// waitsForALock waits until a session of the database waits for a lock.
-func waitsForALock(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	require.Eventually(t, func() (waits bool) {
-		err := pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waits)
-		return err == nil && waits
-	}, time.Minute, 5*time.Millisecond)
 }

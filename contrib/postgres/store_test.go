@@ -204,7 +204,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 		_, err := entries.Acquire(t.Context(), "b", time.Second)
 		acquired <- err
 	}()
-	waitsForALock(t, pool)
+	waitForLocks(t, pool, 1)
 	var released time.Time
 	require.NoError(t, tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&released))
 	require.NoError(t, tx.Commit(t.Context()))

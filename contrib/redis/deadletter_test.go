@@ -10,7 +10,6 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
-	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -53,14 +52,7 @@ func TestManyDeadLetters(t *testing.T) {
 func TestDropIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
-	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{})
-	require.NoError(t, err)
-	require.Equal(t, 1, dropped)
-	require.Contains(t, log.String(), "who=kim number=1 keys=["+entry.Event.Key()+"]")
+	webhooktest.LogsDrops(t, inbox, &log)
 }
 
 func TestInboxWithoutRedisIsNotReady(t *testing.T) {

@@ -56,22 +56,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 			Values: []any{"tries", "0", "body", "{{{"},
 		}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	_, err := inbox.Take(t.Context())
-	require.ErrorContains(t, err, "dead letter")
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.EventName("a"), entry.Event.Name)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts)
-	dead, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
-	require.NoError(t, err)
-	require.Len(t, dead, 1)
-	require.Equal(t, "lending/webhook: event: want a JSON object with the member webhookEvent", dead[0].Cause)
-	require.Equal(t, 1, dead[0].Tries)
-	refused, err := inbox.DeadLetterEvent(t.Context(), dead[0].ID)
-	require.NoError(t, err)
-	require.Equal(t, "{{{", string(refused.Body()))
+	webhooktest.SetsAsideWhatIsNoEvent(t, inbox)
 }
 
 // New events are not delayed by two stuck events.
@@ -80,7 +65,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	inbox := inbox(t, client, nil)
 	for i := range 20 {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
-		stuck(t, client, take(t, inbox, lending.EventName(rune('a'+i))))
+		stuck(t, client, webhooktest.Take(t, inbox, lending.EventName(rune('a'+i))))
 	}
 	<-time.After(time.Second) // the inbox looks for stuck events once a second
 	before := calls(t, client, "xreadgroup")
@@ -136,14 +121,10 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	server.kill()
 	require.Error(t, inbox.Put(t.Context(), event("b")))
 	server.start(t)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{}, counts)
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
 	require.NoError(t, inbox.Retry(t.Context(), taken, 0), "a lost event")
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	counts, err = inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts)
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 1})
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
@@ -182,24 +163,6 @@ func TestNothingIsLostUnderKill(t *testing.T) {
 	t.Logf("Redis killed and restarted %d times", restarts)
 }
 
-// take takes the event with a name within a moment. For "", take checks that there is none.
-func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *webhook.InboxEntry {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	if name == "" {
-		ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
-	}
-	defer cancel()
-	entry, err := inbox.Take(ctx)
-	if name == "" {
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		return nil
-	}
-	require.NoError(t, err)
-	require.Equal(t, name, entry.Event.Name)
-	return entry
-}
-
 // After two unfinished tries an event runs alone, so that a third end of the process names the
 func TestKillerIsSetAsideAndInnocentsAreNot(t *testing.T) {
 	longrun.Kills(t)
@@ -229,28 +192,15 @@ func administrator(t *testing.T, server *server) *redis.Client {
 
 // The inbox does not remember an event that Redis refuses: its redelivery is no duplicate.
 func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
+	right := func(rule string) func(*redis.Client) error {
+		return func(admin *redis.Client) error { return admin.Do(t.Context(), "ACL", "SETUSER", "default", rule).Err() }
+	}
 	for _, test := range []struct {
 		name        string
 		spoil, mend func(admin *redis.Client) error
 	}{
-		{
-			"no right to XADD",
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-xadd").Err()
-			},
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+xadd").Err()
-			},
-		},
-		{
-			"no right to SET",
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-set").Err()
-			},
-			func(admin *redis.Client) error {
-				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+set").Err()
-			},
-		},
+		{"no right to XADD", right("-xadd"), right("+xadd")},
+		{"no right to SET", right("-set"), right("+set")},
 		{
 			"another type",
 			func(admin *redis.Client) error {
@@ -287,9 +237,7 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 			}
 			require.NoError(t, test.mend(admin))
 			require.NoError(t, inbox.Put(t.Context(), event("a")))
-			counts, err := inbox.Counts(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts, "a refused attempt left a copy")
+			webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 1})
 		})
 	}
 }
@@ -340,14 +288,10 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 			for range 3 {
 				require.Error(t, test.move(inbox, entry))
 			}
-			counts, err := inbox.Counts(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, test.before, counts)
+			webhooktest.WantCounts(t, inbox, test.before)
 			require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+"+test.command).Err())
 			require.NoError(t, test.move(inbox, entry))
-			counts, err = inbox.Counts(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, test.after, counts)
+			webhooktest.WantCounts(t, inbox, test.after)
 		})
 	}
 }
@@ -376,9 +320,7 @@ func TestInboxTakesWhatIsNewAlthoughWhatIsDueIsRefused(t *testing.T) {
 		_, err = inbox.Take(t.Context())
 		require.ErrorContains(t, err, "due again")
 	}
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts, "each attempt left a copy")
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 1})
 	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+zrem").Err())
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
@@ -425,9 +367,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 			},
 		})
 	require.EqualValues(t, events-1, acted.Load())
-	counts, err := started.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts)
+	webhooktest.WantCounts(t, started, webhook.InboxCounts{DeadLetters: 1})
 	redriven, err := webhook.RedriveAll(t.Context(), started, webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 1, redriven)

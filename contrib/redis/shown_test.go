@@ -2,11 +2,10 @@ package lendingredis_test
 
 import (
 	"context"
-	"crypto/rand"
 	"testing"
 
 	"github.com/lendingapi/lending-go/internal/test/shown"
-	"github.com/lendingapi/lending-go/webhook"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,12 +30,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 		inbox, tokenStore(t, client, "shown"), storeOf(client, "shown"),
 	}
 	assert.NotContains(t, shown.Beside(t, alive, func(ctx context.Context) {
-		event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
-		if assert.NoError(t, err) {
-			_ = inbox.Put(ctx, event)
-		}
-		if entry, err := inbox.Take(ctx); err == nil {
-			_ = inbox.Done(ctx, entry)
-		}
+		_ = webhooktest.PutNumbered(ctx, inbox)
+		_ = webhooktest.TakeAndEnd(ctx, inbox)
 	}), "hush")
 }

@@ -64,39 +64,33 @@ func (c *Client) Answer(ctx context.Context, route string, a *FixedAnswer) error
 }
 
 // Arrived returns the number of requests of a route.
-func (c *Client) Arrived(ctx context.Context, route string) (n int, err error) {
-	err = c.Get(ctx, "arrived", url.Values{"route": {route}}, &n)
-	return n, err
+func (c *Client) Arrived(ctx context.Context, route string) (int, error) {
+	return get[int](ctx, c, "arrived", url.Values{"route": {route}})
 }
 
 // Executed returns how often a route ran.
-func (c *Client) Executed(ctx context.Context, route string) (n int, err error) {
-	err = c.Get(ctx, "executed", url.Values{"route": {route}}, &n)
-	return n, err
+func (c *Client) Executed(ctx context.Context, route string) (int, error) {
+	return get[int](ctx, c, "executed", url.Values{"route": {route}})
 }
 
 // ExecutedFor returns the same count by resource.
-func (c *Client) ExecutedFor(ctx context.Context, route string) (counts map[string]int, err error) {
-	err = c.Get(ctx, "executed-for", url.Values{"route": {route}}, &counts)
-	return counts, err
+func (c *Client) ExecutedFor(ctx context.Context, route string) (map[string]int, error) {
+	return get[map[string]int](ctx, c, "executed-for", url.Values{"route": {route}})
 }
 
 // OTP returns the last one-time password for a loan, or "" before the first.
-func (c *Client) OTP(ctx context.Context, loanID string) (code string, err error) {
-	err = c.Get(ctx, "otp", url.Values{"loan": {loanID}}, &code)
-	return code, err
+func (c *Client) OTP(ctx context.Context, loanID string) (string, error) {
+	return get[string](ctx, c, "otp", url.Values{"loan": {loanID}})
 }
 
 // TwoFactorCode returns the last code for a user, or "" before the first.
-func (c *Client) TwoFactorCode(ctx context.Context, username string) (code string, err error) {
-	err = c.Get(ctx, "two-factor-code", url.Values{"username": {username}}, &code)
-	return code, err
+func (c *Client) TwoFactorCode(ctx context.Context, username string) (string, error) {
+	return get[string](ctx, c, "two-factor-code", url.Values{"username": {username}})
 }
 
 // Snapshot returns the current state.
-func (c *Client) Snapshot(ctx context.Context) (snap lendingtest.Snapshot, err error) {
-	err = c.Get(ctx, "snapshot", nil, &snap)
-	return snap, err
+func (c *Client) Snapshot(ctx context.Context) (lendingtest.Snapshot, error) {
+	return get[lendingtest.Snapshot](ctx, c, "snapshot", nil)
 }
 
 // Restore replaces the state with a snapshot.
@@ -130,25 +124,28 @@ func (c *Client) Play(ctx context.Context, scenario []byte) error {
 }
 
 // Requests returns requests of the request log.
-func (c *Client) Requests(ctx context.Context, f lendingtest.RequestFilter) (all []lendingtest.Request, err error) {
+func (c *Client) Requests(ctx context.Context, f lendingtest.RequestFilter) ([]lendingtest.Request, error) {
 	query := url.Values{"before": {strconv.Itoa(f.Before)}, "limit": {strconv.Itoa(f.Limit)}}
 	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "about": f.About} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
-	err = c.Get(ctx, "requests", query, &all)
-	return all, err
+	return get[[]lendingtest.Request](ctx, c, "requests", query)
 }
 
 // Deliveries returns the posted webhooks.
-func (c *Client) Deliveries(ctx context.Context) (all []lendingtest.Delivery, err error) {
-	err = c.Get(ctx, "deliveries", nil, &all)
-	return all, err
+func (c *Client) Deliveries(ctx context.Context) ([]lendingtest.Delivery, error) {
+	return get[[]lendingtest.Delivery](ctx, c, "deliveries", nil)
 }
 
 // Wait returns when no delivery and no late mutation is in progress.
 func (c *Client) Wait(ctx context.Context) error { return c.Post(ctx, "wait", nothing{}, nil) }
+
+func get[T any](ctx context.Context, c *Client, order string, query url.Values) (result T, err error) {
+	err = c.Get(ctx, order, query, &result)
+	return result, err
+}
 
 // Get sends an order without an effect, and decodes its response into result.
 func (c *Client) Get(ctx context.Context, order string, query url.Values, result any) error {
