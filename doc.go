@@ -91,7 +91,7 @@
 // [Record.Raw] is its JSON, and [Record.Decode] fills a struct of the caller. [As] decodes in
 // the same line as the call, [ListAs] decodes a list, and [AllAs] an iterator:
 //
-//	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
+//	balance, err := lending.As[Balance](client.Loans.TotalBalance(context.Background(), id))
 //
 // Requests take unpublished fields in Extra. Amounts are [encoding/json.Number], which is exact.
 // Statuses and event names can have values that this package does not list.

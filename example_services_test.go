@@ -73,31 +73,6 @@ func bankStatement() *lending.BankingDataRequest {
 	}}}}
 }
 
-// Process is a GET that changes state, and is sent once. After a lost response, the reads in the text
-// of the error tell whether it happened.
-func ExampleApplicationsService_Process() {
-	service, client := demo()
-	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
-	ctx := context.Background()
-	_, err := client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	const process = "GET /api/Application/process-application/{applicationId}"
-	service.Fail(process, lendingtest.Fault{ResetAfter: true})
-	_, err = client.Applications.Process(ctx, application)
-	if errors.Is(err, lending.ErrMayHaveHappened) {
-		offer, err := client.Applications.Offer(ctx, application, nil)
-		fmt.Println("there is an offer:", offer != nil, err)
-	}
-	fmt.Println("executed:", service.Executed(process))
-	// Output:
-	// there is an offer: true <nil>
-	// executed: 1
-}
-
 // From an offer to a signed contract. The names of the fields are those of the embedded service,
 // because the interface shows none.
 func ExampleApprovalService() {

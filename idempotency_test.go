@@ -229,62 +229,52 @@ func TestErrorsOfALayer(t *testing.T) {
 	torn := errors.New("ada@example.com is torn")
 	for _, test := range []struct {
 		name string
-		do   func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error)
+		do   func(ctx context.Context, call *lending.MutationCall, send func() error) error
 		want lending.Outcome
 	}{
-		{
-			"foreign", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) { return nil, torn },
-			lending.OutcomeUnknown,
-		},
-		{"foreign, after a refusal", func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response,
-			error,
-		) {
-			_, _ = send(ctx)
-			return nil, torn
+		{"foreign", func(context.Context, *lending.MutationCall, func() error) error {
+			return torn
 		}, lending.OutcomeUnknown},
-		{"of the call", func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response, error) {
-			return nil, call.Error(torn)
+		{"foreign, after a refusal", func(_ context.Context, _ *lending.MutationCall, send func() error) error {
+			_ = send()
+			return torn
+		}, lending.OutcomeUnknown},
+		{"of the call", func(_ context.Context, call *lending.MutationCall, _ func() error) error {
+			return call.Error(torn)
 		}, lending.OutcomeNotSent},
-		{"of the call, decided", func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response,
-			error,
-		) {
+		{"of the call, decided", func(_ context.Context, call *lending.MutationCall, _ func() error) error {
 			e := call.Error(torn)
 			e.Outcome = lending.OutcomeRejected
-			return nil, e
+			return e
 		}, lending.OutcomeRejected},
-		{"of send", passOn, lending.OutcomeRejected},
-		{"of send, wrapped", func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response, error) {
-			answer, err := send(ctx)
-			return answer, fmt.Errorf("%w: %w", torn, err)
+		{"of send", func(_ context.Context, _ *lending.MutationCall, send func() error) error {
+			return send()
 		}, lending.OutcomeRejected},
-		{"of its own read", func(ctx context.Context, call *lending.MutationCall, _ send) (*lending.Response, error) {
-			return nil, refusedRead(ctx, call)
+		{"of send, wrapped", func(_ context.Context, _ *lending.MutationCall, send func() error) error {
+			return fmt.Errorf("%w: %w", torn, send())
+		}, lending.OutcomeRejected},
+		{"of its own read", func(ctx context.Context, call *lending.MutationCall, _ func() error) error {
+			return refusedRead(ctx, call)
 		}, lending.OutcomeUnknown},
-		{"of its own read, wrapped", func(ctx context.Context, call *lending.MutationCall, _ send) (*lending.Response,
-			error,
-		) {
-			return nil, fmt.Errorf("%w: %w", torn, refusedRead(ctx, call))
+		{"of its own read, wrapped", func(ctx context.Context, call *lending.MutationCall, _ func() error) error {
+			return fmt.Errorf("%w: %w", torn, refusedRead(ctx, call))
 		}, lending.OutcomeUnknown},
-		{"of its own read and of send", func(ctx context.Context, call *lending.MutationCall, send send) (
-			*lending.Response, error,
-		) {
-			read := refusedRead(ctx, call)
-			_, err := send(ctx)
-			return nil, errors.Join(read, err)
+		{"of its own read and of send", func(ctx context.Context, call *lending.MutationCall, send func() error) error {
+			return errors.Join(refusedRead(ctx, call), send())
 		}, lending.OutcomeRejected},
-		{"an argument of its own read", func(ctx context.Context, call *lending.MutationCall, _ send) (
-			*lending.Response, error,
-		) {
+		{"an argument of its own read", func(ctx context.Context, call *lending.MutationCall, _ func() error) error {
 			_, err := call.Client().Loans.Get(ctx, lending.LoanID{})
-			return nil, err
+			return err
 		}, lending.OutcomeUnknown},
-		{"an argument", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) {
-			return nil, &lending.ArgumentError{Fields: []lending.FieldError{{Field: "key", Message: "is taken"}}}
+		{"an argument", func(context.Context, *lending.MutationCall, func() error) error {
+			return &lending.ArgumentError{Fields: []lending.FieldError{{Field: "key", Message: "is taken"}}}
 		}, lending.OutcomeNotSent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			client, _ := layered(t, &layer{do: test.do},
-				wire.Answer(400, `{"title":"No","errors":[{"field":"email"}]}`))
+			l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {
+				return nil, test.do(ctx, call, func() error { return errorOf(send(ctx)) })
+			}}
+			client, _ := layered(t, l, wire.Answer(400, `{"title":"No","errors":[{"field":"email"}]}`))
 			_, err := create(t.Context(), client)
 			require.Error(t, err)
 			assert.Equal(t, test.want, lending.OutcomeOf(err))

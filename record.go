@@ -207,7 +207,7 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 // As decodes the record of a call into a struct of the caller. Its arguments are the results of
 // a call with a record or a [Page]:
 //
-//	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
+//	balance, err := lending.As[Balance](client.Loans.TotalBalance(context.Background(), id))
 //
 // If the call failed, As returns the zero T and the call's error. If the record does not decode,
 // the error is a [*DecodeError]. As fills T as [Record.Decode] does.

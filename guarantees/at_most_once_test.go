@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -37,7 +36,7 @@ import (
 type trial struct {
 	fault  fault
 	name   string // of the call
-	call   func(context.Context, *lending.Client) (any, error)
+	call   catalog.Call
 	route  catalog.Route
 	answer string // of the service, if it succeeds
 }
@@ -437,42 +436,6 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 	assert.EqualValues(t, 2000, arrivals.Load())
 }
 
-// TestReadsShareAConnection counts connections at the service: a burst of reads shares one,
-// and each mutation has its own, see TestMutationTakesNoLeftoverAnswer.
-func TestReadsShareAConnection(t *testing.T) {
-	var connections, arrivals atomic.Int32
-	type requests struct{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		arrivals.Add(1)
-		if r.Context().Value(requests{}).(*atomic.Int32).Add(1) == 1 {
-			connections.Add(1)
-		}
-		wire.Answer(200, "true")(w, r)
-	}))
-	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, requests{}, new(atomic.Int32))
-	}
-	server.Start()
-	defer server.Close()
-	client := benchmarkClient(t, server.URL, nil)
-	before := runtime.NumGoroutine()
-	for range 20 {
-		for range 10 {
-			_, err := client.Loans.IsEnabled(t.Context(), catalog.Loan)
-			require.NoError(t, err)
-		}
-		_, err := client.Applications.UpdateName(t.Context(), catalog.Application, "Zoë & Söhne")
-		require.NoError(t, err)
-		require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
-		_, err = client.Applications.CreateCustomer(t.Context(), catalog.User())
-		require.ErrorContains(t, err, "want an object")
-	}
-	assert.EqualValues(t, 200+60, arrivals.Load())
-	assert.EqualValues(t, 1+60, connections.Load())
-	client.Close()
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, 5*time.Millisecond)
-}
-
 // A request that a caller's transport sends with the call's context does not count as the call's.
 func TestTransportMayCallOthers(t *testing.T) {
 	var arrivals, asked atomic.Int32
@@ -505,63 +468,18 @@ func TestTransportMayCallOthers(t *testing.T) {
 	assert.EqualValues(t, 6, asked.Load())
 }
 
-// A mutation is sent once however a caller's transport dresses it, as long as one of its marks
-// stays, also without a token.
+// A mutation is sent once if a caller's transport replaces every mark except the token. TestConformance
+// replaces the others.
 func TestTransportMayReplaceHeaders(t *testing.T) {
-	for _, test := range []struct {
-		mark     string
-		replaced []string
-	}{
-		{"Host", []string{"Authorization", "User-Agent"}},
-		{"User-Agent", []string{"Authorization", "Host"}},
-		{"Authorization", []string{"User-Agent", "Host"}},
-	} {
-		t.Run(test.mark, func(t *testing.T) {
-			var arrivals atomic.Int32
-			var breaks atomic.Bool
-			var warming sync.WaitGroup // until each has a connection
-			transport := &http.Transport{MaxIdleConnsPerHost: 8}
-			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				if !breaks.Load() {
-					warming.Done()
-					warming.Wait()
-					wire.Answer(200, `"Open"`)(w, r)
-					return
-				}
-				arrivals.Add(1)
-				panic(http.ErrAbortHandler)
-			}, lending.WithHTTPClient(&http.Client{Transport: rewriting(transport,
-				append(test.replaced, "Idempotency-Key")...)}))
-			t.Cleanup(transport.CloseIdleConnections)
-			warm := func() {
-				breaks.Store(false)
-				arrivals.Store(0)
-				warming.Add(4)
-				var all sync.WaitGroup
-				for range 4 {
-					all.Go(func() {
-						_, err := client.Applications.Status(t.Context(), catalog.Application)
-						assert.NoError(t, err)
-					})
-				}
-				all.Wait()
-				breaks.Store(true)
-			}
-			warm()
-			err := client.Applications.Cancel(t.Context(), catalog.Application)
-			assert.EqualValues(t, 1, arrivals.Load())
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			if test.mark == "Authorization" {
-				return // a sign-in has none
-			}
-			warm()
-			_, err = client.Auth.Login(t.Context(),
-				lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
-			assert.EqualValues(t, 1, arrivals.Load())
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		})
-	}
+	service := newFaultServer(t, fault{On: "always", Then: "fin", Warm: 4}, "")
+	defer service.Close()
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	defer transport.CloseIdleConnections()
+	client := benchmarkClient(t, service.URL(),
+		&http.Client{Transport: rewriting(transport, "Idempotency-Key", "User-Agent", "Host")})
+	service.warm(t, client)
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
+	assert.EqualValues(t, 1, service.arrivals.Load())
 }
 
 // The answer to one of two copies does not speak for the other, unless it is a success.

@@ -264,20 +264,6 @@ func BenchmarkSmallGet(b *testing.B) {
 				return expect(mine.Balance == "123456.78", err)
 			})
 		})
-		b.Run(over.name+"/own decoder through Raw", func(b *testing.B) {
-			versus(b, func() error {
-				var mine loan
-				err := fetch(hc, url, decode(&mine))
-				return expect(mine.Balance == "123456.78", err)
-			}, func() error {
-				var mine loan
-				got, err := get()
-				if err == nil {
-					err = json.Unmarshal(got.Raw(), &mine)
-				}
-				return expect(mine.Balance == "123456.78", err)
-			})
-		})
 		b.Run(over.name+"/one field", func(b *testing.B) {
 			versus(b, func() error {
 				var mine loanBalance
@@ -352,13 +338,6 @@ func BenchmarkPage(b *testing.B) {
 	}
 	b.Run("decoded", func(b *testing.B) {
 		versus(b, func() error { return walkFloor[transaction](hc, 200) }, get(listAs[transaction]))
-	})
-	b.Run("decoded whole", func(b *testing.B) {
-		versus(b, func() error { return walkFloor[transaction](hc, 200) }, func() error {
-			got, err := lending.As[page[transaction]](client.Loans.TransactionsPaged(background,
-				lending.LoanID(benchmarkID), nil))
-			return expect(len(got.Data) == 200, err)
-		})
 	})
 	b.Run("own decoder through Raw", func(b *testing.B) {
 		versus(b, func() error { return walkFloor[transaction](hc, 200) }, get(decodeEach[transaction]))

@@ -5,7 +5,6 @@ import (
 	"go/doc/comment"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io/fs"
 	"path"
 	"regexp"
@@ -17,27 +16,6 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 )
-
-// The comment of each method ends with its route in testdata/routes.tsv.
-func TestEveryMethodNamesItsRoute(t *testing.T) {
-	comments := map[string]string{}
-	eachFile(t, func(name, text string) {
-		if path.Dir(name) != "." || path.Ext(name) != ".go" {
-			return
-		}
-		for _, declared := range parsed(t, name, text).Decls {
-			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv != nil {
-				receiver := strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*")
-				comments[receiver+"."+f.Name.Name] = strings.TrimSpace(f.Doc.Text())
-			}
-		}
-	})
-	for name, r := range catalog.Routes(t) {
-		service, method, _ := strings.Cut(name, ".")
-		lines := strings.Split(comments[service+"Service."+method], "\n")
-		assert.Equal(t, "Route: "+r.Method+" "+r.Path, lines[len(lines)-1], name)
-	}
-}
 
 // Each block of Go in a Markdown file, and each block of a comment that names this library, stands
 // in code that is compiled.

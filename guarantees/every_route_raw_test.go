@@ -39,17 +39,6 @@ func TestDo(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestDoAnswersWithoutContent(t *testing.T) {
-	for _, body := range []string{"", "null"} {
-		t.Run(body, func(t *testing.T) {
-			record, err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Do(t.Context(),
-				lending.RawRequest{Method: "POST", Path: "/api/X"})
-			require.NoError(t, err)
-			assert.Empty(t, record.Raw())
-		})
-	}
-}
-
 // The effect decides, not the HTTP method.
 func TestDoRepeatsReadsOnly(t *testing.T) {
 	t.Parallel()

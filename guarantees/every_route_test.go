@@ -135,7 +135,7 @@ func (r recorded) String() string {
 }
 
 // record returns the only request of a call at a service that refuses the request.
-func record(t *testing.T, call func(context.Context, *lending.Client) (any, error)) recorded {
+func record(t *testing.T, call catalog.Call) recorded {
 	t.Helper()
 	var arrived []recorded
 	var effect lending.Effect
@@ -164,10 +164,7 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 // testdata/wire.http. go test ./guarantees -run TestRoutesOnTheWire -update writes that file.
 func TestRoutesOnTheWire(t *testing.T) {
 	routes, want, got := catalog.Routes(t), sections(t, "../testdata/wire.http"), map[string]string{}
-	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){
-		catalog.Calls,
-		catalog.Variants,
-	} {
+	for _, table := range []map[string]catalog.Call{catalog.Calls, catalog.Variants} {
 		for name, call := range table {
 			t.Run(name, func(t *testing.T) {
 				method, variant, _ := strings.Cut(name, " ")
@@ -251,6 +248,7 @@ func conform(t *testing.T, r catalog.Route, request recorded, complete bool) {
 		assert.NotEqual(t, request.query["partnerId"] == "", request.query["customerId"] == "", "exactly one target")
 	}
 
+	assert.Regexp(t, `^lending-go/(devel|v\d)`, request.Header.Get("User-Agent"))
 	want := http.Header{
 		"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "User-Agent": request.Header["User-Agent"],
 	}

@@ -96,9 +96,6 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 		{CustomerID: catalog.Customer, Extra: catalog.Unpublished{"BUSINESSNAME": 1}},
 	})
 	assert.Equal(t, "[1].Extra.businessName conflict", catalog.Refused(t, err))
-
-	_, err = client.Bulk.CreateCustomers(ctx, nil)
-	assert.Equal(t, "records required", catalog.Refused(t, err))
 }
 
 // A 400 without a field may have created some of the records.
@@ -126,7 +123,6 @@ func TestSignatureRules(t *testing.T) {
 		request lending.SignaturesRequest
 		want    string
 	}{
-		{"none", lending.SignaturesRequest{}, "signature required, signature2 required"},
 		{
 			"the second empty",
 			lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)},
@@ -177,8 +173,6 @@ func TestCalculationRules(t *testing.T) {
 			assert.Equal(t, "calculation.amount format, calculation.percentOfIncome format", catalog.Refused(t, err))
 		})
 	}
-	_, err := wire.Silent(t).Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{})
-	assert.Equal(t, "calculation.amount required", catalog.Refused(t, err))
 }
 
 // TestStoredWithdrawalIsConfirmed begins a withdrawal, keeps the result as JSON, and confirms the
@@ -228,10 +222,6 @@ func TestConfirmationNeedsAnAdvanceRate(t *testing.T) {
 			assert.Equal(t, "advanceRate required", catalog.Refused(t, err))
 		})
 	}
-	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), lending.InvoiceWithdrawal{},
-		lending.WithdrawInvoiceRequestData{})
-	assert.Equal(t, "loanId required, amount required, advanceRate required, dateUTC required, otp required",
-		catalog.Refused(t, err))
 
 	data.Extra = catalog.Unpublished{"Amount": 1}
 	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), data)
@@ -246,6 +236,7 @@ func TestWebhookRules(t *testing.T) {
 	for _, uri := range []string{
 		"", "http://hooks.example.com", "hooks.example.com", "https://", "https:///x",
 		"ftp://hooks.example.com", "https:hooks.example.com", "://",
+		"https://user:pass@hooks.example.com", "https://hooks.example.com/#a", "https://hooks.example.com/#",
 	} {
 		t.Run(uri, func(t *testing.T) {
 			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
@@ -253,16 +244,6 @@ func TestWebhookRules(t *testing.T) {
 			assert.Equal(t, "webhookUri format", catalog.Refused(t, err))
 			err = client.Webhooks.UpdateURI(ctx, lending.ForPartner(catalog.Partner), uri)
 			assert.Contains(t, catalog.Refused(t, err), "webhookUri format")
-		})
-	}
-	for _, uri := range []string{
-		"https://user:pass@hooks.example.com", "https://hooks.example.com/#a",
-		"https://hooks.example.com/#",
-	} {
-		t.Run(uri, func(t *testing.T) {
-			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
-				lending.WebhookSubscription{WebhookURI: uri})
-			assert.Equal(t, "webhookUri format", catalog.Refused(t, err))
 		})
 	}
 	for _, test := range []struct {
@@ -280,8 +261,6 @@ func TestWebhookRules(t *testing.T) {
 			assert.Empty(t, test.target.String())
 		})
 	}
-	assert.Equal(t, "eventName required",
-		catalog.Refused(t, client.Webhooks.Simulate(ctx, lending.ForCustomer(catalog.Customer), "")))
 	assert.Equal(t, "customer "+catalog.Customer.String(), lending.ForCustomer(catalog.Customer).String())
 	assert.Equal(t, "partner "+catalog.Partner.String(), fmt.Sprint(lending.ForPartner(catalog.Partner)))
 }
@@ -386,24 +365,6 @@ func TestValuesArriveUnchangedOrNotAtAll(t *testing.T) {
 			}
 			t.Logf("%s: %d of %d arrived, the others were refused", test.name, arrived, len(hostile))
 			assert.GreaterOrEqual(t, arrived, 13)
-		})
-	}
-}
-
-// Bytes outside UTF-8, and their replacement by other programs, would be another name at the service.
-func TestTextOutsideUTF8IsRefused(t *testing.T) {
-	for _, value := range []string{"a\xffb", "a\uFFFDb"} {
-		t.Run(value, func(t *testing.T) {
-			_, err := wire.Silent(t).Do(t.Context(), lending.RawRequest{
-				Method: "GET", Path: "/api/Thing/{id}",
-				Args: []string{value},
-			})
-			assert.Equal(t, "id unsafe", catalog.Refused(t, err))
-			_, err = wire.Silent(t).Do(t.Context(), lending.RawRequest{
-				Method: "GET", Path: "/api/Thing",
-				Query: url.Values{"q": {value}},
-			})
-			assert.Equal(t, "q unsafe", catalog.Refused(t, err))
 		})
 	}
 }

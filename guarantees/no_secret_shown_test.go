@@ -120,9 +120,7 @@ func unescaped(s string) string {
 
 // values returns the values in the request of a call: path arguments, query values, the strings and
 // numbers of the body, and the token.
-func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any,
-	error),
-) []string {
+func values(t *testing.T, name string, r catalog.Route, call catalog.Call) []string {
 	t.Helper()
 	got := record(t, call)
 	found := []string{planted, "test-token"}
@@ -368,12 +366,10 @@ func TestNoValueIsShown(t *testing.T) {
 type canary struct {
 	fault, name, base string
 	transport         http.RoundTripper
-	call              func(context.Context, *lending.Client) (any, error)
+	call              catalog.Call
 }
 
-func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, error), fault, base string,
-	transport http.RoundTripper,
-) []canary {
+func canaryTrials(all map[string]catalog.Call, fault, base string, transport http.RoundTripper) []canary {
 	var trials []canary
 	for name, call := range all {
 		trials = append(trials, canary{fault, name, base, transport, call})
@@ -574,6 +570,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			assert.Empty(t, leaks(shown.String(), []string{secret}), "%T", v)
 		})
 	}
+	assert.Contains(t, fmt.Sprint(session), "https://lending.example")
 	var shown bytes.Buffer
 	showReachable(&shown, captured, &captured)
 	assert.Empty(t, leaks(shown.String(), []string{secret}))

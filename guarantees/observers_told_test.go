@@ -217,16 +217,12 @@ func TestCallObserversNest(t *testing.T) {
 	type key string
 	var told []string
 	nest := func(name string) lending.Option {
-		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-			func(lending.Call),
-		) {
+		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			told = append(told, fmt.Sprint(name, " begins, outer ", ctx.Value(key("outer"))))
 			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
 		})
 	}
-	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-		func(lending.Call),
-	) {
+	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
 		return nil, nil
 	})
 	client := wire.Serve(t, wire.Answer(200, `"Open"`), nest("outer"), silent, nest("inner"),
@@ -274,9 +270,7 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 
 	var seen callLog
 	client := wire.NewClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
-		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-			func(lending.Call),
-		) {
+		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
 			panic("torn")
 		}))
 	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
@@ -291,32 +285,30 @@ func TestObserversSeeIdempotency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New()
 		defer service.Close()
-		process := func(opts ...lending.Option) *lending.Client {
-			return wire.NewClient(t, "https://lending.example", append([]lending.Option{
-				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-				lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
-			}, opts...)...)
-		}
 		var told []string
 		tell := func(kind, route string, log string, more any) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), log, more))
 		}
-		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context,
-			func(lending.Call),
-		) {
-			if begun.Idempotency != idempotency.ActionCheck {
-				assert.Empty(t, begun.Idempotency, "it is not known yet")
-			}
-			return ctx, func(c lending.Call) { tell("call", c.Route, c.Idempotency, c.Outcome) }
-		}), lending.WithObserver(func(_ context.Context, a lending.Attempt) {
-			tell("attempt", a.Route, a.Idempotency, a.Outcome)
-		}), lending.WithLogger(slog.New(recorder(func(_ context.Context, r slog.Record) {
-			attrs := map[string]string{}
-			r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
-			assert.NotContains(t, attrs["error"], "@", "the address of the customer")
-			tell(r.Message, attrs["route"], attrs["idempotency"], r.Level)
-		}))))
+		type end = func(lending.Call)
+		client := wire.NewClient(t, "https://lending.example",
+			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+			lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
+			lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, end) {
+				if begun.Idempotency != idempotency.ActionCheck {
+					assert.Empty(t, begun.Idempotency, "it is not known yet")
+				}
+				return ctx, func(c lending.Call) { tell("call", c.Route, c.Idempotency, c.Outcome) }
+			}),
+			lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+				tell("attempt", a.Route, a.Idempotency, a.Outcome)
+			}),
+			lending.WithLogger(slog.New(recorder(func(_ context.Context, r slog.Record) {
+				attrs := map[string]string{}
+				r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
+				assert.NotContains(t, attrs["error"], "@", "the address of the customer")
+				tell(r.Message, attrs["route"], attrs["idempotency"], r.Level)
+			}))))
 		exchanged := func(route string, log string, outcome lending.Outcome, level slog.Level) []string {
 			return []string{
 				fmt.Sprintf("attempt %s %q %v", route, log, outcome),

@@ -1,15 +1,11 @@
 package guarantees_test
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,6 +71,8 @@ func TestOptionsRefuseNothing(t *testing.T) {
 	}{
 		{"WithHTTPClient", lending.WithHTTPClient(nil)},
 		{"WithTokenSource", lending.WithTokenSource(nil)},
+		{"WithTokenStore", lending.WithTokenStore(nil)},
+		{"WithCredentials", lending.WithTokenStore(lending.NewMemoryTokenStore())},
 		{"WithLogger", lending.WithLogger(nil)},
 		{"WithObserver", lending.WithObserver(nil)},
 		{"WithCallObserver", lending.WithCallObserver(nil)},
@@ -88,54 +86,6 @@ func TestOptionsRefuseNothing(t *testing.T) {
 	token := lending.WithTokenSource(lending.StaticToken("t"))
 	_, err := lending.New("https://lending.example", token, token) //nolint:gocritic // twice is the point
 	assert.ErrorContains(t, err, "together with another source")
-}
-
-func TestRequestOnTheWire(t *testing.T) {
-	var got *http.Request
-	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		got = r
-		wire.Answer(200, `"Approved"`)(w, r)
-	})
-	status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
-	require.NoError(t, err)
-	assert.Equal(t, "Approved", status)
-	assert.Equal(t, "GET", got.Method)
-	assert.Equal(t, "/api/Application/application-status/11111111-2222-4333-8444-555555555555", got.URL.EscapedPath())
-	assert.Equal(t, "application/json", got.Header.Get("Accept"))
-	assert.Equal(t, "Bearer test-token", got.Header.Get("Authorization"))
-	assert.Regexp(t, `^lending-go/(devel|v\d)`, got.Header.Get("User-Agent"))
-	assert.Empty(t, got.Header.Get("Content-Type"))
-	assert.Empty(t, got.URL.RawQuery)
-}
-
-func TestAnonymousRoutesSendNoToken(t *testing.T) {
-	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		assert.Empty(t, r.Header.Values("Authorization"))
-		wire.Answer(200, `{"token":"x"}`)(w, r)
-	})
-	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
-	require.NoError(t, err)
-}
-
-func TestWithoutTokenSource(t *testing.T) {
-	client, err := lending.New("https://lending.example")
-	require.NoError(t, err)
-	_, err = client.Applications.Process(t.Context(), catalog.OtherApplication)
-	require.ErrorIs(t, err, lending.ErrSignInRequired)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-}
-
-func TestCaptureResponse(t *testing.T) {
-	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Correlation", "c-1")
-		wire.Answer(409, `{"detail":"no"}`)(w, r)
-	})
-	var captured lending.Response
-	err := client.Applications.Cancel(lending.CaptureResponse(t.Context(), &captured), catalog.OtherApplication)
-	require.Error(t, err)
-	assert.Equal(t, 409, captured.StatusCode)
-	assert.Equal(t, "c-1", captured.Header.Get("X-Correlation"))
-	assert.JSONEq(t, `{"detail":"no"}`, string(captured.Body))
 }
 
 // A failed call captures its partial response, and nothing of the call before.
@@ -155,6 +105,10 @@ func TestCaptureResponseOfAFailure(t *testing.T) {
 			lending.Response{StatusCode: 400, Body: []byte(`{"a":`)},
 		},
 		{
+			"a problem", "HTTP/1.1 409 Conflict\r\nX-Correlation: c-1\r\nContent-Length: 2\r\n\r\n{}",
+			lending.Response{StatusCode: 409, Header: http.Header{"X-Correlation": {"c-1"}}, Body: []byte("{}")},
+		},
+		{
 			"a wrong shape", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
 			lending.Response{StatusCode: 200, Body: []byte("[]")},
 		},
@@ -170,86 +124,14 @@ func TestCaptureResponseOfAFailure(t *testing.T) {
 			_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), fake.Ada())
 			require.Error(t, err)
 			assert.Equal(t, test.want.StatusCode, captured.StatusCode)
+			assert.Equal(t, test.want.Header.Get("X-Correlation"), captured.Header.Get("X-Correlation"))
 			assert.Equal(t, string(test.want.Body), string(captured.Body))
 		})
 	}
-}
-
-// The service's cookies and redirects are for browsers.
-func TestForeignHTTPClientKeepsNothing(t *testing.T) {
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	mine := &http.Client{Jar: jar}
-	calls := 0
-	address := wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
-		calls++
-		assert.Empty(t, r.Cookies())
-		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	})
-	service, err := url.Parse(address)
-	require.NoError(t, err)
-	jar.SetCookies(service, []*http.Cookie{{Name: "website", Value: "1", Path: "/"}})
-	client := wire.NewClient(t, address, lending.WithHTTPClient(mine),
-		lending.WithTokenSource(lending.StaticToken("test-token")))
-	for range 2 {
-		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-	}
-	assert.Equal(t, 2, calls)
-	assert.NotNil(t, mine.Jar, "the caller's client was changed")
-	assert.Len(t, jar.Cookies(service), 1, "the jar was changed")
-}
-
-func TestConcurrentUse(t *testing.T) {
-	client := wire.Serve(t, wire.Answer(200, `"Approved"`))
-	var group sync.WaitGroup
-	for range 50 {
-		group.Go(func() {
-			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
-			assert.NoError(t, err)
-			assert.Equal(t, "Approved", status)
-		})
-	}
-	group.Wait()
-}
-
-func TestAnswerIsBounded(t *testing.T) {
-	chunk := bytes.Repeat([]byte(" "), 1<<20)
-	client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		for range 65 {
-			_, _ = w.Write(chunk)
-		}
-	})
-	_, err := client.Applications.Get(t.Context(), catalog.OtherApplication)
-	require.ErrorIs(t, err, lending.ErrTooLarge)
-}
-
-func TestCancelledContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
-	for _, err := range []error{
-		client.Applications.Cancel(ctx, catalog.OtherApplication),
-		second(client.Applications.Status(ctx, catalog.OtherApplication)),
-	} {
-		t.Run(fmt.Sprintf("%T", err), func(t *testing.T) {
-			require.ErrorIs(t, err, context.Canceled)
-			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		})
-	}
-}
-
-func TestClientPrintsItsAddressOnly(t *testing.T) {
-	client, err := lending.New("https://lending.example/x", lending.WithCredentials(lending.Credentials{
-		Username: "u", Password: lending.NewSecret("hush"),
-	}))
-	require.NoError(t, err)
-	holder := struct{ client *lending.Client }{client}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		assert.NotContains(t, fmt.Sprintf(verb, client)+fmt.Sprintf(verb, *client)+fmt.Sprintf(verb, holder), "hush")
-	}
-	assert.Contains(t, fmt.Sprint(client), "https://lending.example/x")
+	captured := lending.Response{StatusCode: 299}
+	require.Error(t, wire.Silent(t).Applications.Cancel(lending.CaptureResponse(t.Context(), &captured),
+		lending.ApplicationID{}))
+	assert.Equal(t, lending.Response{}, captured, "of a call that is refused before the request")
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -1,7 +1,6 @@
 package guarantees_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,8 +63,7 @@ func TestIsNotFoundOfEveryRead(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}
 	}
-	all := map[string]func(context.Context, *lending.Client) (any,
-		error){"with force": catalog.Variants["Applications.Offer with force"]}
+	all := map[string]catalog.Call{"with force": catalog.Variants["Applications.Offer with force"]}
 	for name := range catalog.Routes(t) {
 		all[name] = catalog.Calls[name]
 	}
@@ -181,25 +179,6 @@ func TestOutcomeOfJoinedErrors(t *testing.T) {
 		{"two refused mutations", errors.Join(refused, refused), lending.OutcomeRejected},
 	} {
 		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, lending.OutcomeOf(test.err)) })
-	}
-}
-
-func TestFailedReadIsNeverDone(t *testing.T) {
-	t.Parallel()
-	var handle http.HandlerFunc
-	client := wire.Serve(t, wire.AfterRequest(&handle))
-	for name, r := range catalog.Routes(t) {
-		if !r.Reads {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			for body := range successes() {
-				handle = wire.Answer(http.StatusOK, body)
-				if _, err := catalog.Calls[name](t.Context(), client); err != nil {
-					assert.NotEqual(t, lending.OutcomeDone, lending.OutcomeOf(err), body)
-				}
-			}
-		})
 	}
 }
 

@@ -3,7 +3,6 @@ package guarantees_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -105,17 +104,4 @@ func TestTrustedDeviceNeedsNoCode(t *testing.T) {
 	_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
 	assert.Zero(t, service.Arrived(fake.TwoFactorRoute))
-}
-
-func TestUnreachableService(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := "http://" + listener.Addr().String()
-	require.NoError(t, listener.Close())
-	client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken("hush")))
-	_, err = client.Applications.CreateCustomer(t.Context(), fake.Ada())
-	require.ErrorContains(t, err, "cannot connect to "+listener.Addr().String()+": not sent")
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-	var network *net.OpError
-	require.ErrorAs(t, err, &network)
 }

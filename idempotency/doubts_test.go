@@ -215,6 +215,7 @@ func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
 			Verdict: idempotency.NotHappened(),
 		}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
 		assert.Equal(t, "no published field shows it", fake.Must(log.Keys(t.Context(), doubtful))[0].Why)
 		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
 			By: "ada", Why: "it came", Sends: 2,
@@ -257,22 +258,14 @@ func TestErrorOfAKeyQuotesNoCause(t *testing.T) {
 	})
 }
 
-// TestFailedListIsNotEmpty: the only application of the customer would be taken for the
-// one that never came.
+// TestFailedListIsNotEmpty: an application from before would look like the new one.
 func TestFailedListIsNotEmpty(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		client := process()
-		customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID
-		service.AddApplication(lendingtest.Application{CustomerID: customer})
+		create := newOrder(service).creates(t, process())
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
-			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-				lending.ApplicationRequest{
-					CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B",
-					BusinessZip: "94105",
-				}, nil)
-			require.ErrorIs(t, err, want)
+			require.ErrorIs(t, create("the/key"), want)
 		}
 	})
 }
@@ -283,17 +276,11 @@ func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				client := process()
-				added := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
-				customer := fake.Must(lending.ParseCustomerID(added.ID))
-				create := func() (lending.ApplicationID, error) {
-					return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-						lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
-				}
+				create := newOrder(service).createsID(t, process())
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-				_, err := create()
+				_, err := create("the/key")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				ours := service.Snapshot().Applications[0].ID
+				ours := service.Snapshot().Applications[3].ID
 				service.Answer("GET /api/Application/get-application/{applicationId}",
 					func(w http.ResponseWriter, r *http.Request) {
 						if r.PathValue("applicationId") != ours {
@@ -302,7 +289,7 @@ func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
 						}
 						wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
 					})
-				id, err := create()
+				id, err := create("the/key")
 				require.NoError(t, err)
 				assert.Equal(t, ours, id.String())
 			})

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -127,7 +128,7 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 	_, failed := s.replace(ctx, remembered, func(entry *store.Entry) (store.Entry, error) {
 		return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
 	})
-	return swept, errorOr(err, failed)
+	return swept, cmp.Or(err, failed)
 }
 
 // replace replaces all entries that filter selects, and returns their number. It skips an entry
@@ -137,13 +138,13 @@ func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*
 	for {
 		page, err := s.store.List(ctx, filter)
 		if err != nil || len(page) == 0 {
-			return n, errorOr(storeError(err), failed)
+			return n, cmp.Or(storeError(err), failed)
 		}
 		filter.After = page[len(page)-1].Position
 		entries := page[:0]
 		for _, entry := range page {
 			replacement, err := next(&entry)
-			if failed = errorOr(failed, err); err == nil {
+			if failed = cmp.Or(failed, err); err == nil {
 				entries = append(entries, replacement)
 			}
 		}
@@ -152,14 +153,6 @@ func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*
 			return n, storeError(err)
 		}
 	}
-}
-
-// errorOr returns the first error. The errors of further entries add no information.
-func errorOr(first, err error) error {
-	if first != nil {
-		return first
-	}
-	return err
 }
 
 // Forget deletes the entries of a finished order, and returns their number. keys is the common

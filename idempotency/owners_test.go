@@ -42,6 +42,30 @@ func TestDoubtThatAnotherHasEndedIsOver(t *testing.T) {
 	})
 }
 
+// TestAnotherAccountEndsNoDoubt has the client of another service meet a mutation in doubt, in Check and by
+// its lock: the reads of the other service prove nothing.
+func TestAnotherAccountEndsNoDoubt(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log, sandbox := newOrder(service), fake.Must(idempotency.NewLog(entries, nil)), lendingtest.New()
+		defer sandbox.Close()
+		stranger := wire.NewClient(t, "https://sandbox.example", lending.WithIdempotency(log),
+			lending.WithHTTPClient(&http.Client{Transport: sandbox.Transport()}),
+			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: sandbox})))
+		state := func() store.State { return fake.Must(entries.Load(t.Context(), ":first")).State }
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, o.creates(t, client)("first"), lending.ErrOutcomeUnknown)
+		second := newOrder(sandbox)
+		require.Equal(t, o.customer, second.customer, "it has the same lock")
+		bubble.Elapse(maxLateness)
+		fake.Must(log.Check(t.Context(), stranger))
+		require.Equal(t, store.InDoubt, state())
+		require.NoError(t, second.creates(t, stranger)("second"))
+		assert.Equal(t, store.NeedsReview, state())
+		require.ErrorIs(t, o.creates(t, client)("first"), idempotency.ErrNeedsReview)
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
 // TestLockThatWasFreedMeanwhileIsTaken has the owner of a lock free it after the store has refused
 // the lock to another, and before the other looks at the owner.
 func TestLockThatWasFreedMeanwhileIsTaken(t *testing.T) {

@@ -27,24 +27,18 @@ func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				client, customer := process(), service.AddCustomer(lendingtest.Customer{})
-				request := lending.ApplicationRequest{
-					CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
-					BusinessName: "B", BusinessZip: "94105",
-				}
+				o := newOrder(service)
+				create := o.creates(t, process())
 				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
-				ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
-				_, err := client.Applications.Create(ctx, request, nil)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
-				_, err = client.Applications.Create(ctx, request, nil)
-				require.NoError(t, err)
+				require.NoError(t, create("the/key"))
 				require.NoError(t, service.Wait(t.Context()))
 				want := 1
 				if late > maxLateness {
 					want = 2
 				}
-				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[o.customer.String()])
 			})
 		})
 	}
@@ -56,11 +50,7 @@ const createApplicationRoute = "POST /api/Application/create-application"
 // of the second mutation and its sending.
 func TestCheckBeforeIsMadeUnderTheLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{
-			CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
-			BusinessName: "B", BusinessZip: "94105",
-		}
+		request := newOrder(service).request()
 		looked, goOn := make(chan struct{}), make(chan struct{})
 		waits := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := service.Transport().RoundTrip(r)

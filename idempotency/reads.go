@@ -72,17 +72,6 @@ type customer struct {
 	Email string `json:"email"`
 }
 
-func checkCustomer(ctx context.Context, t *target) (snapshot, error) {
-	var c customer
-	if t.body == nil {
-		return snapshot{}, errNeedsRequest
-	}
-	if err := json.Unmarshal(t.body, &c); err != nil {
-		return snapshot{}, err
-	}
-	return customerWith(ctx, t, c.Email)
-}
-
 func customerWith(ctx context.Context, t *target, email string) (snapshot, error) {
 	record, err := t.client.Customers.GetByEmail(ctx, email)
 	if err != nil {
@@ -95,23 +84,17 @@ func customerWith(ctx context.Context, t *target, email string) (snapshot, error
 	return s, nil
 }
 
+// checkCustomers counts the customers with the e-mail addresses in the request.
 func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
-	var customers []customer
 	if t.body == nil {
 		return snapshot{}, errNeedsRequest
 	}
-	if err := json.Unmarshal(t.body, &customers); err != nil {
-		return snapshot{}, err
-	}
-	for _, c := range customers {
+	for _, c := range t.customers() {
 		one, err := customerWith(ctx, t, c.Email)
-		if err != nil {
-			return snapshot{}, err
+		if err != nil || one.Count < 0 {
+			return one, err
 		}
-		if one.Count < 0 {
-			return one, nil
-		}
-		all.Count += one.Count
+		all.Count, all.IDs = all.Count+one.Count, append(all.IDs, one.IDs...)
 		if one.Count == 0 {
 			all.State += one.State + ";"
 		}
@@ -226,10 +209,7 @@ func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot
 
 // rebuiltCustomers returns the customers with the e-mail addresses of a batch.
 func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapshot) ([]byte, error) {
-	var customers []customer
-	if err := json.Unmarshal(t.body, &customers); err != nil {
-		return nil, err
-	}
+	customers := t.customers()
 	rebuilt := make([]json.RawMessage, len(customers))
 	for i, c := range customers {
 		after, err := customerWith(ctx, t, c.Email)

@@ -60,8 +60,7 @@ func (s *schedule) leaves(c *caller) {
 	if c.sends++; c.sends > 1 {
 		s.violate("sent twice in one call", c, "%s", c.key)
 	}
-	switch {
-	case err != nil || entry == nil || entry.State != store.Sent && !c.repeats:
+	if err != nil || entry == nil || entry.State != store.Sent && !c.repeats {
 		s.violate("sent and not written down", c, "%s: %v", c.key, err)
 	}
 }

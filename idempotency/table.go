@@ -63,7 +63,7 @@ func rowOf(name string) route {
 	// The e-mail address identifies a customer: no lock is needed.
 	case "POST /api/Application/create-customer":
 		return route{
-			ids: true, check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer,
+			ids: true, check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomer,
 			others: "creates a customer with the same e-mail address",
 		}
 	case "POST /api/ApplicationBulk/create-customers":

@@ -100,20 +100,23 @@ func (t *target) webhooks() lending.WebhookTarget {
 	return lending.WebhookTarget{}
 }
 
+// customers returns the customer or the customers in the body.
+func (t *target) customers() (all []customer) {
+	if one := (customer{}); json.Unmarshal(t.body, &one) == nil {
+		return []customer{one}
+	}
+	_ = json.Unmarshal(t.body, &all) // the error means that the body is no list
+	return all
+}
+
 // who returns two bytes of a hash of the e-mail addresses in the body, or nil without an
 // address. Two bytes are enough to notice another address, and too few to recover an address.
 func (t *target) who(salt string) []byte {
 	if !bytes.Contains(t.body, []byte(`"email"`)) {
 		return nil
 	}
-	var customers []customer
-	if one := (customer{}); json.Unmarshal(t.body, &one) == nil {
-		customers = append(customers, one)
-	} else {
-		_ = json.Unmarshal(t.body, &customers) // the error means that the body is no list
-	}
 	sum, some := hmac.New(sha256.New, []byte(salt)), false
-	for _, c := range customers {
+	for _, c := range t.customers() {
 		some = some || c.Email != ""
 		_, _ = io.WriteString(sum, c.Email+"\n")
 	}

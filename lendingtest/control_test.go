@@ -62,6 +62,9 @@ func TestClient(t *testing.T) {
 	assert.Equal(t, r.OTP(loan.ID), otp)
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Status: 503, Times: -1}))
 	r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, "").refused(503, "InjectedFault")
+	var planned []lendingtest.PlannedFault
+	require.NoError(t, c.Get(ctx, "faults", nil, &planned))
+	assert.Equal(t, marshal(t, r.Faults()), marshal(t, planned))
 	require.NoError(t, c.ClearFaults(ctx))
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Late: soon}))
 	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp)).err)
@@ -234,6 +237,11 @@ func TestOrdersAreChecked(t *testing.T) {
 		{`POST /advance {"by":"1h","for":"x"}`, "for"},
 		{`POST /advance {"by":"-2562047h"}`, "the year"},
 		{`POST /add-loan {"amount":-5}`, "is negative"},
+		{`POST /add-loan {"amount":"5"}`, "the body"},
+		{`POST /add-loan {"createdUTC":5}`, "the body"},
+		{`POST /add-loan {"createdUTC":"soon"}`, "the body"},
+		{`POST /repay {"amount":5}`, "repay needs loanId"},
+		{`POST /update {"set":{}}`, "update needs id and set"},
 		{`POST /repay {"loanId":"x","amount":-5}`, "above zero"},
 		{`POST /repay {"loanId":"x"}`, "above zero"},
 		{`POST /repay {"loanId":"x","amount":5,"every":"-1h"}`, "negative"},

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +12,9 @@ import (
 )
 
 // NewMemory returns a store in the memory of one process, which loses everything when the
-// process ends. Use the store for tests.
+// process ends. Use the store for tests: a list of a rare state goes through all entries.
 func NewMemory() Store {
-	m := &memory{entries: map[string]savedEntry{}, locks: map[string]string{}, saves: map[State]*saves{}}
-	return memoryStore{opaque.Hide(m)}
+	return memoryStore{opaque.Hide(&memory{entries: map[string]savedEntry{}, locks: map[string]string{}})}
 }
 
 // memoryStore hides its entries from fmt.
@@ -26,21 +24,14 @@ type memory struct {
 	mu      sync.Mutex
 	entries map[string]savedEntry
 	locks   map[string]string // from lock to key
-	saves   map[State]*saves
-	last    uint64 // the number of the last Save
+	saves   []numberedKey     // in their order; the keys of entries that were saved again stay until they are the majority
+	last    uint64            // the number of the last Save
 }
 
 type savedEntry struct {
 	Entry
 	at     time.Time
 	number uint64 // the number of the Save
-}
-
-// saves are the keys that were saved in a state, in the order of the saves. The keys of entries
-// that were saved again stay until they are the majority.
-type saves struct {
-	all  []numberedKey
-	live int
 }
 
 type numberedKey struct {
@@ -114,13 +105,7 @@ func (m *memory) add(entry Entry) {
 	entry.Data = slices.Clone(entry.Data)
 	m.last++
 	m.entries[entry.Key] = savedEntry{entry, time.Now(), m.last}
-	of := m.saves[entry.State]
-	if of == nil {
-		of = &saves{}
-		m.saves[entry.State] = of
-	}
-	of.all = append(of.all, numberedKey{m.last, entry.Key})
-	of.live++
+	m.saves = append(m.saves, numberedKey{m.last, entry.Key})
 }
 
 func (m *memory) remove(was savedEntry) {
@@ -129,14 +114,12 @@ func (m *memory) remove(was savedEntry) {
 	}
 	delete(m.locks, was.Lock)
 	delete(m.entries, was.Key)
-	of := m.saves[was.State]
-	of.live--
-	if len(of.all) > 2*of.live+64 {
-		of.all = slices.DeleteFunc(of.all, func(n numberedKey) bool { return m.entries[n.key].number != n.number })
+	if len(m.saves) > 2*len(m.entries)+64 {
+		m.saves = slices.DeleteFunc(m.saves, func(n numberedKey) bool { return m.entries[n.key].number != n.number })
 	}
 }
 
-// List goes through the saves of the states, the oldest first, and skips other prefixes.
+// List goes through the saves, the oldest first, and skips other states and prefixes.
 func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err error) {
 	after, _, err := filter.After.At()
 	if err != nil {
@@ -146,49 +129,19 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, size := time.Now(), 0
-	for n := range m.inOrder(filter.States, after) {
+	from, _ := slices.BinarySearchFunc(m.saves, after+1, func(n numberedKey, number uint64) int {
+		return cmp.Compare(n.number, number)
+	})
+	for _, n := range m.saves[from:] {
 		saved := m.entries[n.key]
-		if len(page) >= filter.Limit || now.Sub(saved.at) < filter.Older {
-			break
+		switch {
+		case saved.number != n.number || !slices.Contains(filter.States, saved.State) || !strings.HasPrefix(n.key, filter.Prefix):
+			continue
+		case len(page) >= filter.Limit, now.Sub(saved.at) < filter.Older, len(page) > 0 && size+len(saved.Data) > PageBytes:
+			return page, nil
 		}
-		if strings.HasPrefix(saved.Key, filter.Prefix) {
-			if size += len(saved.Data); size > PageBytes && len(page) > 0 {
-				break
-			}
-			page = append(page, saved.loaded(now))
-		}
+		size += len(saved.Data)
+		page = append(page, saved.loaded(now))
 	}
 	return page, nil
-}
-
-// inOrder returns the entries of these states whose last save has a number above after, in the
-// order of the saves.
-func (m *memory) inOrder(states []State, after uint64) iter.Seq[numberedKey] {
-	var rest [][]numberedKey
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
-		if of := m.saves[state]; of != nil {
-			from, _ := slices.BinarySearchFunc(of.all, after+1, func(n numberedKey, number uint64) int {
-				return cmp.Compare(n.number, number)
-			})
-			rest = append(rest, of.all[from:])
-		}
-	}
-	return func(yield func(numberedKey) bool) {
-		for {
-			oldest := -1
-			for i, saves := range rest {
-				if len(saves) > 0 && (oldest < 0 || saves[0].number < rest[oldest][0].number) {
-					oldest = i
-				}
-			}
-			if oldest < 0 {
-				return
-			}
-			n := rest[oldest][0]
-			rest[oldest] = rest[oldest][1:]
-			if m.entries[n.key].number == n.number && !yield(n) {
-				return
-			}
-		}
-	}
 }

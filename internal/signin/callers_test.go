@@ -3,7 +3,6 @@ package signin_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -46,12 +44,7 @@ func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		store.before(func(ctx context.Context, step string) error {
-			if step == "save" {
-				return slowly(ctx, step)
-			}
-			return nil
-		})
+		store.at("save", func(ctx context.Context) error { return slowly(ctx, "save") })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, _, err := takeToken(ctx, client)
@@ -64,80 +57,68 @@ func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
 }
 
 func TestSignInBesideAToken(t *testing.T) {
-	t.Run("that is valid", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
+	runInBubble(t, "that is valid", func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		bubble.Elapse(time.Second)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		assert.Len(t, service.Sent(), 1, "no second code")
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute), "the service has confirmed the token")
+	})
+	runInBubble(t, "that is revoked", func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		for range 5 { // until a sign-in is no longer tried at once
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			bubble.Elapse(time.Second)
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			assert.Len(t, service.Sent(), 1, "no second code")
-			assert.Equal(t, 1, service.Arrived(fake.RefreshRoute), "the service has confirmed the token")
-		})
-	})
-	t.Run("that is revoked", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := lending.NewMemoryTokenStore()
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			for range 5 { // until a sign-in is no longer tried at once
-				require.NoError(t, client.Session().SignIn(t.Context()))
-				bubble.Elapse(time.Second)
-				service.RevokeTokens()
-			}
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			require.NoError(t, read(t.Context(), client))
-			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
-			assert.Equal(t, 6, service.Arrived(fake.LoginRoute))
-		})
-	})
-	t.Run("that expires meanwhile", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := newHookedStore()
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			bubble.Elapse(45 * time.Second)
-			store.fail("acquire", lending.ErrLeaseHeld) // another process holds the lease
-			time.AfterFunc(15*time.Second, func() { store.fail("acquire", nil) })
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
-			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		}, lendingtest.WithTokenLifetime(time.Minute))
-	})
-	t.Run("that another process has revoked", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := lending.NewMemoryTokenStore()
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 			service.RevokeTokens()
-			bubble.Elapse(time.Second)
-			require.NoError(t, client.Session().SignIn(t.Context()), "the store still has the revoked token")
-			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-			require.NoError(t, read(t.Context(), client))
-			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		})
+		}
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		require.NoError(t, read(t.Context(), client))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		assert.Equal(t, 6, service.Arrived(fake.LoginRoute))
 	})
-	t.Run("while the service is down", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
-			before := tokenIn(t, client)
-			bubble.Elapse(time.Second)
-			service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-			require.Error(t, client.Session().SignIn(t.Context()))
-			after := tokenIn(t, client)
-			assert.Equal(t, before.Value.Reveal(), after.Value.Reveal())
-			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		})
+	runInBubble(t, "that expires meanwhile", func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		bubble.Elapse(45 * time.Second)
+		store.fail("acquire", lending.ErrLeaseHeld) // another process holds the lease
+		time.AfterFunc(15*time.Second, func() { store.fail("acquire", nil) })
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	}, lendingtest.WithTokenLifetime(time.Minute))
+	runInBubble(t, "that another process has revoked", func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		service.RevokeTokens()
+		bubble.Elapse(time.Second)
+		require.NoError(t, client.Session().SignIn(t.Context()), "the store still has the revoked token")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
-	t.Run("and the caller leaves", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			client := fake.SignIn(t, service, nil)
-			require.NoError(t, client.Session().SignIn(t.Context()))
-			bubble.Elapse(time.Second)
-			service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			require.ErrorIs(t, client.Session().SignIn(ctx), context.DeadlineExceeded)
-			synctest.Wait()
-		})
+	runInBubble(t, "while the service is down", func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		before := tokenIn(t, client)
+		bubble.Elapse(time.Second)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+		require.Error(t, client.Session().SignIn(t.Context()))
+		after := tokenIn(t, client)
+		assert.Equal(t, before.Value.Reveal(), after.Value.Reveal())
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+	runInBubble(t, "and the caller leaves", func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		bubble.Elapse(time.Second)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, client.Session().SignIn(ctx), context.DeadlineExceeded)
+		synctest.Wait()
 	})
 }
 
@@ -228,19 +209,6 @@ func TestLastCallerLeaves(t *testing.T) {
 	})
 }
 
-// The outcome of a sign-in is not that of the call it was made for.
-func TestLostSignIn(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)))
-	service.Fail(fake.LoginRoute, lendingtest.Fault{ResetAfter: true})
-	_, err := client.Applications.Process(t.Context(), catalog.Application)
-	require.Error(t, err)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-	assert.NotErrorIs(t, err, lending.ErrMayHaveHappened)
-	assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
-}
-
 // Others who ask at the same time, and are told to wait, must not hold up a person.
 func TestSignInAmongOtherCallers(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -266,29 +234,5 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-	})
-}
-
-// Nobody sees a password, a code or a token in what a session prints.
-func TestSessionPrintsNoSecrets(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		var log strings.Builder
-		client := fake.SignIn(t, service, nil,
-			lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-		got := tokenIn(t, client)
-		bubble.Elapse(51 * time.Minute)
-		require.NoError(t, read(t.Context(), client))
-		synctest.Wait()
-		assert.Contains(t, log.String(), "lending session: refreshing the token")
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-			fmt.Fprintf(&log, verb+verb, client.Session(), got)
-		}
-		for _, secret := range []string{
-			lendingtest.Password, got.Value.Reveal(),
-			service.TwoFactorCode(lendingtest.Username),
-		} {
-			assert.NotContains(t, log.String(), secret)
-		}
 	})
 }

@@ -27,53 +27,48 @@ func TestAbsurdDate(t *testing.T) {
 		"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
 		"Fri, 31 Dec 1999 23:59:59 GMT",
 	} {
-		t.Run(date, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				start := time.Now() // 2000-01-01
-				bubble.Elapse(24 * time.Hour)
-				answer := func(body string) http.HandlerFunc {
-					return func(w http.ResponseWriter, _ *http.Request) {
-						w.Header().Set("Date", date)
-						w.Header().Set("Content-Type", "application/json")
-						fmt.Fprint(w, body)
-					}
+		runInBubble(t, date, func(t *testing.T, service *lendingtest.Service) {
+			start := time.Now() // 2000-01-01
+			bubble.Elapse(24 * time.Hour)
+			answer := func(body string) http.HandlerFunc {
+				return func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Date", date)
+					replying(body)(w, r)
 				}
-				service.Answer(fake.LoginRoute,
-					answer(`{"requiresTwoFactor":false,"token":"first","expiresUTC":"2000-01-02T01:00:00Z"}`))
-				second := jwt(fmt.Sprintf(`{"exp":%d}`, start.Add(26*time.Hour).Unix()))
-				service.Answer(fake.RefreshRoute, answer(fmt.Sprintf("%q", second)))
-				client := fake.SignIn(t, service, nil)
-				got := tokenIn(t, client)
-				assert.True(t, start.Add(25*time.Hour).Equal(got.Expires))
-				bubble.Elapse(51 * time.Minute)
-				tokenIn(t, client)
-				synctest.Wait()
-				got = tokenIn(t, client)
-				assert.Equal(t, second, got.Value.Reveal())
-				assert.True(t, start.Add(26*time.Hour).Equal(got.Expires))
-				assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
-			})
+			}
+			service.Answer(fake.LoginRoute,
+				answer(`{"requiresTwoFactor":false,"token":"first","expiresUTC":"2000-01-02T01:00:00Z"}`))
+			second := jwt(fmt.Sprintf(`{"exp":%d}`, start.Add(26*time.Hour).Unix()))
+			service.Answer(fake.RefreshRoute, answer(fmt.Sprintf("%q", second)))
+			client := fake.SignIn(t, service, nil)
+			got := tokenIn(t, client)
+			assert.True(t, start.Add(25*time.Hour).Equal(got.Expires))
+			bubble.Elapse(51 * time.Minute)
+			tokenIn(t, client)
+			synctest.Wait()
+			got = tokenIn(t, client)
+			assert.Equal(t, second, got.Value.Reveal())
+			assert.True(t, start.Add(26*time.Hour).Equal(got.Expires))
+			assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		})
 	}
 }
 
 // What was written while the clock was ahead holds nobody longer than it was meant to.
 func TestClockWasAhead(t *testing.T) {
-	t.Run("lease", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			path := filepath.Join(t.TempDir(), "token")
-			store := fileStore(t, path)
-			_, err := store.Acquire(t.Context(), "gone", 10*time.Second)
-			require.NoError(t, err)
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(path, ahead(t, text, time.Hour, "until"), 0o600))
-			_, err = store.Acquire(t.Context(), "next", time.Second)
-			require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
-			start := time.Now()
-			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
-			assert.InDelta(t, 10*time.Second, time.Since(start), float64(2*time.Second))
-		})
+	runInBubble(t, "lease", func(t *testing.T, service *lendingtest.Service) {
+		path := filepath.Join(t.TempDir(), "token")
+		store := fileStore(t, path)
+		_, err := store.Acquire(t.Context(), "gone", 10*time.Second)
+		require.NoError(t, err)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, ahead(t, text, time.Hour, "until"), 0o600))
+		_, err = store.Acquire(t.Context(), "next", time.Second)
+		require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
+		start := time.Now()
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		assert.InDelta(t, 10*time.Second, time.Since(start), float64(2*time.Second))
 	})
 	change := func(t *testing.T, store lending.TokenStore, names ...string) {
 		t.Helper()
@@ -82,33 +77,29 @@ func TestClockWasAhead(t *testing.T) {
 		kept.Data = lending.NewSecret(string(ahead(t, []byte(kept.Data.Reveal()), time.Hour, names...)))
 		require.NoError(t, store.Save(t.Context(), kept))
 	}
-	t.Run("failure", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := encrypted(t, lending.NewMemoryTokenStore(), 1)
-			wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
-			require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
-			change(t, store, "until")
-			client, start := fake.SignIn(t, service, nil, lending.WithTokenStore(store)), time.Now()
-			for read(t.Context(), client) != nil {
-				bubble.Elapse(time.Second)
-			}
-			assert.InDelta(t, time.Minute, time.Since(start), float64(2*time.Second))
-		})
+	runInBubble(t, "failure", func(t *testing.T, service *lendingtest.Service) {
+		store := encrypted(t, lending.NewMemoryTokenStore(), 1)
+		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
+		require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
+		change(t, store, "until")
+		client, start := fake.SignIn(t, service, nil, lending.WithTokenStore(store)), time.Now()
+		for read(t.Context(), client) != nil {
+			bubble.Elapse(time.Second)
+		}
+		assert.InDelta(t, time.Minute, time.Since(start), float64(2*time.Second))
 	})
-	t.Run("token", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := encrypted(t, lending.NewMemoryTokenStore(), 1)
-			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
-			change(t, store, "issued", "expires")
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			got := tokenIn(t, client)
-			assert.Equal(t, time.Hour, time.Until(got.Expires))
-			for range 120 {
-				require.NoError(t, read(t.Context(), client))
-				bubble.Elapse(time.Minute)
-			}
-			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		})
+	runInBubble(t, "token", func(t *testing.T, service *lendingtest.Service) {
+		store := encrypted(t, lending.NewMemoryTokenStore(), 1)
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		change(t, store, "issued", "expires")
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		got := tokenIn(t, client)
+		assert.Equal(t, time.Hour, time.Until(got.Expires))
+		for range 120 {
+			require.NoError(t, read(t.Context(), client))
+			bubble.Elapse(time.Minute)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -167,17 +158,15 @@ func TestTokenThatLivesForCenturies(t *testing.T) {
 		"2140-01-01T00:00:00", "2160-01-01T00:00:00", "2239-01-01T00:00:00",
 		"9999-12-31T23:59:59",
 	} {
-		t.Run(expires[:4], func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				scripted(service, expires, "second")
-				client := fake.SignIn(t, service, nil)
-				for range 1000 {
-					tokenIn(t, client)
-					bubble.Elapse(time.Second)
-				}
-				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-				assert.Zero(t, service.Arrived(fake.RefreshRoute))
-			})
+		runInBubble(t, expires[:4], func(t *testing.T, service *lendingtest.Service) {
+			scripted(service, expires, "second")
+			client := fake.SignIn(t, service, nil)
+			for range 1000 {
+				tokenIn(t, client)
+				bubble.Elapse(time.Second)
+			}
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+			assert.Zero(t, service.Arrived(fake.RefreshRoute))
 		})
 	}
 }
@@ -191,12 +180,10 @@ func TestSavingDoesNotUseUpTheLifeOfTheToken(t *testing.T) {
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(15 * time.Second)
-		store.before(func(ctx context.Context, step string) error {
-			if step == "save" {
-				start := time.Now()
-				<-ctx.Done()
-				took = time.Since(start)
-			}
+		store.at("save", func(ctx context.Context) error {
+			start := time.Now()
+			<-ctx.Done()
+			took = time.Since(start)
 			return ctx.Err()
 		})
 		require.NoError(t, read(t.Context(), client))
@@ -221,62 +208,23 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 		{"JWT that has expired", jwt(fmt.Sprintf(`{"exp":%d}`, start.Unix())), time.Hour},
 		{"JWT of nonsense", "a.!.c", time.Hour},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				scripted(service, "2000-01-01T01:06:00", test.refreshed)
-				client := fake.SignIn(t, service, nil)
-				first := tokenIn(t, client)
-				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
-				bubble.Elapse(55 * time.Minute) // 5/6
-				_, _, _ = takeToken(t.Context(), client)
-				synctest.Wait()
-				second := tokenIn(t, client)
-				require.Equal(t, test.refreshed, second.Value.Reveal())
-				want := test.life
-				if want == time.Hour {
-					want = 66 * time.Minute // the life seen at the sign-in
-				}
-				assert.Equal(t, want, time.Until(second.Expires))
-			})
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			scripted(service, "2000-01-01T01:06:00", test.refreshed)
+			client := fake.SignIn(t, service, nil)
+			first := tokenIn(t, client)
+			assert.Equal(t, start.Add(66*time.Minute), first.Expires)
+			bubble.Elapse(55 * time.Minute) // 5/6
+			_, _, _ = takeToken(t.Context(), client)
+			synctest.Wait()
+			second := tokenIn(t, client)
+			require.Equal(t, test.refreshed, second.Value.Reveal())
+			want := test.life
+			if want == time.Hour {
+				want = 66 * time.Minute // the life seen at the sign-in
+			}
+			assert.Equal(t, want, time.Until(second.Expires))
 		})
 	}
-}
-
-func TestTokenOfUnknownLife(t *testing.T) {
-	for _, expires := range []string{"0001-01-01T00:00:00", "", "soon"} {
-		t.Run(expires, func(t *testing.T) { useTokenOfUnknownLife(t, expires) })
-	}
-}
-
-func useTokenOfUnknownLife(t *testing.T, expires string) {
-	t.Helper()
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		scripted(service, expires, "second")
-		client := fake.SignIn(t, service, nil)
-		for range 100 {
-			got := tokenIn(t, client)
-			require.Zero(t, got.Expires)
-			bubble.Elapse(time.Hour)
-		}
-		assert.Zero(t, service.Arrived(fake.RefreshRoute))
-		got, _, _ := takeToken(t.Context(), client)
-		client.Session().Invalidate(got)
-		tokenIn(t, client)
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "used until it is refused")
-	})
-}
-
-func TestExpiryOfASignInByItsJWT(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		exp := time.Now().Add(time.Hour)
-		service.Answer(fake.LoginRoute, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":%q,"expiresUTC":null}`,
-				jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())))
-		})
-		got := tokenIn(t, fake.SignIn(t, service, nil))
-		assert.True(t, exp.Equal(got.Expires))
-	})
 }
 
 // A token that is about to expire might do so on the way.
@@ -294,20 +242,35 @@ func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
 	})
 }
 
-func TestClockSkew(t *testing.T) {
-	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour, time.Second} {
-		t.Run(skew.String(), func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				service.Advance(skew)
-				client := fake.SignIn(t, service, nil)
-				got := tokenIn(t, client)
-				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
-				for range 300 {
-					require.NoError(t, read(t.Context(), client))
-					bubble.Elapse(time.Minute)
-				}
-				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-			})
+// A sign-in may tell the end of its token in the token alone, or not at all: then the token is used
+// until it is refused.
+func TestSignInWithoutAnExpiry(t *testing.T) {
+	exp := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC) // an hour after the start of every bubble
+	for _, test := range []struct {
+		name, token, expires string
+		want                 time.Time
+	}{
+		{"JWT", jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())), "", exp},
+		{"zero time", "first", "0001-01-01T00:00:00", time.Time{}},
+		{"empty", "first", "", time.Time{}},
+		{"no time", "first", "soon", time.Time{}},
+	} {
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			service.Answer(fake.LoginRoute, replying(fmt.Sprintf(
+				`{"requiresTwoFactor":false,"token":%q,"expiresUTC":%q}`, test.token, test.expires)))
+			client := fake.SignIn(t, service, nil)
+			require.True(t, test.want.Equal(tokenIn(t, client).Expires))
+			if !test.want.IsZero() {
+				return
+			}
+			for range 100 {
+				require.Zero(t, tokenIn(t, client).Expires)
+				bubble.Elapse(time.Hour)
+			}
+			assert.Zero(t, service.Arrived(fake.RefreshRoute))
+			client.Session().Invalidate(tokenIn(t, client))
+			tokenIn(t, client)
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "used until it is refused")
 		})
 	}
 }

@@ -82,20 +82,18 @@ func TestReplicasLearnTheKindOfACause(t *testing.T) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", errors.New("c4n4ry") }
 		}, "the TwoFactor function failed"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				store := lending.NewMemoryTokenStore()
-				if test.change == nil {
-					service.Fail(fake.LoginRoute, test.fault)
-				}
-				first := fake.SignIn(t, service, test.change, lending.WithTokenStore(store))
-				for range 4 { // the function's first failures cost no pause
-					require.Error(t, read(t.Context(), first))
-				}
-				err := read(t.Context(), fake.SignIn(t, service, test.change, lending.WithTokenStore(store)))
-				assert.ErrorContains(t, err, "failed in another process: "+test.want+"; see its log: not tried again before")
-				assert.NotContains(t, fake.Must(store.Load(t.Context())).Data.Reveal(), "c4n4ry")
-			})
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			store := lending.NewMemoryTokenStore()
+			if test.change == nil {
+				service.Fail(fake.LoginRoute, test.fault)
+			}
+			first := fake.SignIn(t, service, test.change, lending.WithTokenStore(store))
+			for range 4 { // the function's first failures cost no pause
+				require.Error(t, read(t.Context(), first))
+			}
+			err := read(t.Context(), fake.SignIn(t, service, test.change, lending.WithTokenStore(store)))
+			assert.ErrorContains(t, err, "failed in another process: "+test.want+"; see its log: not tried again before")
+			assert.NotContains(t, fake.Must(store.Load(t.Context())).Data.Reveal(), "c4n4ry")
 		})
 	}
 }
@@ -113,47 +111,8 @@ func TestRateLimitIsNoRefusal(t *testing.T) {
 func TestEmptySignInIsARefusal(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.LoginRoute, lendingtest.Fault{
-			Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`),
-			ContentType: "application/json", Times: -1,
-		})
-		for range 59 {
-			require.Error(t, read(t.Context(), client))
-			bubble.Elapse(time.Second)
-		}
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-	})
-}
-
-func TestRefusedPasswordIsNotRepeated(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
-		for range 3600 {
-			err := read(t.Context(), client)
-			require.Error(t, err)
-			require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-			bubble.Elapse(time.Second)
-		}
-		assert.Equal(t, 6, service.Arrived(fake.LoginRoute), "after 0, 1, 3, 7, 15 and 31 minutes")
-		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
-		require.Error(t, client.Session().SignIn(t.Context()))
-		assert.Equal(t, 7, service.Arrived(fake.LoginRoute), "somebody has asked for it")
-	})
-}
-
-func TestSignInIsRateLimited(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.LoginRoute, lendingtest.Fault{
-			Status:     http.StatusTooManyRequests,
-			RetryAfter: 90 * time.Second,
-		})
-		for range 89 {
-			require.Error(t, read(t.Context(), client))
-			bubble.Elapse(time.Second)
-		}
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		bubble.Elapse(2 * time.Second)
-		require.NoError(t, read(t.Context(), client))
+		service.Answer(fake.LoginRoute, replying(`{"requiresTwoFactor":false,"token":""}`))
+		require.ErrorIs(t, read(t.Context(), client), lending.ErrSignInRequired)
+		assert.Equal(t, "rejected", stateOf(t, client).Pause)
 	})
 }

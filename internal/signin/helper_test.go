@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +21,12 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+// runInBubble runs a subtest with a service, on fake time.
+func runInBubble(t *testing.T, name string, test func(*testing.T, *lendingtest.Service), opts ...lendingtest.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { fake.InBubble(t, test, opts...) })
+}
 
 // hookedStore calls a function before each step of a store, which fails if that does.
 type hookedStore struct {
@@ -40,12 +44,11 @@ func (h *hookedStore) before(hook func(ctx context.Context, step string) error) 
 
 // fail lets a step of the store fail with err, or for "" each step, until err is nil.
 func (h *hookedStore) fail(step string, err error) {
-	h.before(func(_ context.Context, at string) error {
-		if step == "" || step == at {
-			return err
-		}
-		return nil
-	})
+	if step == "" {
+		h.before(func(context.Context, string) error { return err })
+		return
+	}
+	h.at(step, func(context.Context) error { return err })
 }
 
 var errDown = errors.New("the store is down")
@@ -83,6 +86,16 @@ func (h *hookedStore) Release(ctx context.Context, owner string) error {
 		return err
 	}
 	return h.TokenStore.Release(ctx, owner)
+}
+
+// at calls then before a step of the store.
+func (h *hookedStore) at(step string, then func(ctx context.Context) error) {
+	h.before(func(ctx context.Context, name string) error {
+		if name == step {
+			return then(ctx)
+		}
+		return nil
+	})
 }
 
 // ahead moves times in a JSON object into the future.
@@ -137,19 +150,6 @@ func (s slowAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// lateKeeper keeps the first token only after some time.
-type lateKeeper struct {
-	lending.TokenStore
-	first time.Duration
-}
-
-func (s *lateKeeper) Save(ctx context.Context, token lending.StoredToken) error {
-	wait := s.first
-	s.first = 0
-	bubble.Elapse(wait)
-	return s.TokenStore.Save(ctx, token)
-}
-
 func trusted(c *lending.Credentials) {
 	c.TrustedDeviceToken = lending.NewSecret(lendingtest.TrustedDeviceToken)
 }
@@ -170,36 +170,6 @@ func fileStore(t *testing.T, path string) lending.TokenStore {
 	store, err := lending.NewFileTokenStore(path)
 	require.NoError(t, err)
 	return store
-}
-
-// eachStore runs test with every store of the package, on fake time.
-func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
-	t.Helper()
-	for _, kind := range []struct {
-		name string
-		open func() lending.TokenStore
-	}{
-		{"memory", lending.NewMemoryTokenStore},
-		{"file", func() lending.TokenStore {
-			return fileStore(t, filepath.Join(t.TempDir(), "token"))
-		}},
-		{"encrypted", func() lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) }},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, kind.open()) })
-		})
-	}
-}
-
-// notingStore notes until when what is saved is of use.
-type notingStore struct {
-	lending.TokenStore
-	expires []time.Time
-}
-
-func (n *notingStore) Save(ctx context.Context, token lending.StoredToken) error {
-	n.expires = append(n.expires, token.Expires)
-	return n.TokenStore.Save(ctx, token)
 }
 
 // read makes a call that needs a token, for a customer that the service does not have.
@@ -230,15 +200,16 @@ func withoutCallback(c *lending.Credentials) { c.TwoFactor = nil }
 
 // scripted answers the sign-in routes with tokens of the test's own.
 func scripted(service *lendingtest.Service, expires, refreshed string) {
-	reply := func(body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(body))
-		}
-	}
 	service.Answer(fake.LoginRoute,
-		reply(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
-	service.Answer(fake.RefreshRoute, reply(fmt.Sprintf("%q", refreshed)))
+		replying(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
+	service.Answer(fake.RefreshRoute, replying(fmt.Sprintf("%q", refreshed)))
+}
+
+func replying(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(body))
+	}
 }
 
 func jwt(claims string) string {

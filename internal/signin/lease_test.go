@@ -29,12 +29,7 @@ func TestWaitingForASignInSparesTheStore(t *testing.T) {
 		}()
 		synctest.Wait()
 		loads := 0
-		store.before(func(_ context.Context, step string) error {
-			if step == "load" {
-				loads++
-			}
-			return nil
-		})
+		store.at("load", func(context.Context) error { loads++; return nil })
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.InDelta(t, 95, loads, 35)
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
@@ -76,40 +71,36 @@ func TestLeaseLostAndRegained(t *testing.T) {
 // When a process was killed in the middle of a sign-in the others do not wait long, and while
 // one lives that takes minutes nobody else signs in, though the store is slow and at times fails.
 func TestHolderOfTheLease(t *testing.T) {
-	t.Run("is killed", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := newHookedStore()
-			killed := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Hour})
-			go func() { _, _, _ = takeToken(t.Context(), killed) }()
-			bubble.Elapse(time.Second)
-			store.fail("", errDown) // for it
-			_, waited, err := takeToken(t.Context(),
-				fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
-			require.NoError(t, err)
-			assert.LessOrEqual(t, waited, 8*time.Second)
-		})
+	runInBubble(t, "is killed", func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		killed := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Hour})
+		go func() { _, _, _ = takeToken(t.Context(), killed) }()
+		bubble.Elapse(time.Second)
+		store.fail("", errDown) // for it
+		_, waited, err := takeToken(t.Context(),
+			fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+		require.NoError(t, err)
+		assert.LessOrEqual(t, waited, 8*time.Second)
 	})
-	t.Run("lives", func(t *testing.T) {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store, steps := newHookedStore(), new(atomic.Int32)
-			store.before(func(ctx context.Context, step string) error {
-				bubble.Elapse(time.Second)
-				if step == "acquire" && steps.Add(1)%3 == 2 {
-					return errDown
-				}
-				return ctx.Err()
-			})
-			service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 100 * time.Second})
-			holder := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			go func() { _, _, _ = takeToken(t.Context(), holder) }()
-			bubble.Elapse(3 * time.Second)
-			_, waited, err := takeToken(t.Context(),
-				fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
-			require.NoError(t, err)
-			assert.GreaterOrEqual(t, waited, 95*time.Second)
-			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	runInBubble(t, "lives", func(t *testing.T, service *lendingtest.Service) {
+		store, steps := newHookedStore(), new(atomic.Int32)
+		store.before(func(ctx context.Context, step string) error {
+			bubble.Elapse(time.Second)
+			if step == "acquire" && steps.Add(1)%3 == 2 {
+				return errDown
+			}
+			return ctx.Err()
 		})
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 100 * time.Second})
+		holder := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		go func() { _, _, _ = takeToken(t.Context(), holder) }()
+		bubble.Elapse(3 * time.Second)
+		_, waited, err := takeToken(t.Context(),
+			fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, waited, 95*time.Second)
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -127,20 +118,6 @@ func TestLeaseOfARefreshIsShort(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		assert.LessOrEqual(t, time.Duration(store.longest.Load()), time.Second/2)
 	}, lendingtest.WithTokenLifetime(life))
-}
-
-// A store that has lost everything must not give out fences below those of before.
-func TestFencesComeFromTheClock(t *testing.T) {
-	eachStore(t, func(t *testing.T, store lending.TokenStore) {
-		bubble.Elapse(time.Second)
-		fence, err := store.Acquire(t.Context(), "a", time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, time.Now().UnixMicro(), fence)
-		require.NoError(t, store.Release(t.Context(), "a"))
-		next, err := store.Acquire(t.Context(), "b", time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, fence+1, next)
-	})
 }
 
 // Of two tokens that were got with the store that of the later lease is the newer, also if
@@ -170,73 +147,63 @@ func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
 // both processes, though the other token is the younger one, and whichever is kept first.
 func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 	for _, first := range []string{"earlier lease", "later lease"} {
-		t.Run(first+" keeps its token first", func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				shared := lending.NewMemoryTokenStore()
-				stopped, keeping := newHookedStore(), newHookedStore()
-				stopped.TokenStore, keeping.TokenStore = shared, shared
-				var resumed chan struct{}
-				slow := fake.SignIn(t, service, nil, lending.WithTokenStore(stopped),
-					lending.WithHTTPClient(&http.Client{
-						Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-							if resumed != nil && strings.HasSuffix(r.URL.Path, "/refresh-token") {
-								<-resumed
-							}
-							return service.Transport().RoundTrip(r)
-						}),
-					}))
-				fast := fake.SignIn(t, service, nil, lending.WithTokenStore(keeping))
-				require.NoError(t, read(t.Context(), slow))
-				require.NoError(t, read(t.Context(), fast))
-				bubble.Elapse(45*time.Second + 100*time.Millisecond)
+		runInBubble(t, first+" keeps its token first", func(t *testing.T, service *lendingtest.Service) {
+			shared := lending.NewMemoryTokenStore()
+			stopped, keeping := newHookedStore(), newHookedStore()
+			stopped.TokenStore, keeping.TokenStore = shared, shared
+			var resumed chan struct{}
+			slow := fake.SignIn(t, service, nil, lending.WithTokenStore(stopped),
+				lending.WithHTTPClient(&http.Client{
+					Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+						if resumed != nil && strings.HasSuffix(r.URL.Path, "/refresh-token") {
+							<-resumed
+						}
+						return service.Transport().RoundTrip(r)
+					}),
+				}))
+			fast := fake.SignIn(t, service, nil, lending.WithTokenStore(keeping))
+			require.NoError(t, read(t.Context(), slow))
+			require.NoError(t, read(t.Context(), fast))
+			bubble.Elapse(45*time.Second + 100*time.Millisecond)
 
-				resumed = make(chan struct{})
-				require.NoError(t, read(t.Context(), slow)) // it has the lease, and stands still
+			resumed = make(chan struct{})
+			require.NoError(t, read(t.Context(), slow)) // it has the lease, and stands still
+			synctest.Wait()
+			storeResumed := make(chan struct{})
+			stopped.before(func(context.Context, string) error { <-storeResumed; return nil })
+			kept := make(chan struct{})
+			keeping.at("save", func(context.Context) error { <-kept; return nil })
+			for service.Arrived(fake.RefreshRoute) == 0 { // the lease ends
+				require.NoError(t, read(t.Context(), fast))
+				bubble.Elapse(100 * time.Millisecond)
+			}
+			later := tokenIn(t, fast)
+			if first == "later lease" {
+				close(kept)
 				synctest.Wait()
-				storeResumed := make(chan struct{})
-				stopped.before(func(context.Context, string) error {
-					<-storeResumed
-					return nil
-				})
-				kept := make(chan struct{})
-				keeping.before(func(_ context.Context, step string) error {
-					if step == "save" {
-						<-kept
-					}
-					return nil
-				})
-				for service.Arrived(fake.RefreshRoute) == 0 { // the lease ends
-					require.NoError(t, read(t.Context(), fast))
-					bubble.Elapse(100 * time.Millisecond)
-				}
-				later := tokenIn(t, fast)
-				if first == "later lease" {
-					close(kept)
-					synctest.Wait()
-				}
+			}
+			bubble.Elapse(time.Second)
+			close(resumed)
+			synctest.Wait() // it refreshes before it finds that its lease is lost, which would keep it from that
+			require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
+			close(storeResumed)
+			synctest.Wait()
+			if first == "earlier lease" {
+				close(kept)
+				synctest.Wait()
+			}
+			fresh := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(shared)))
+			assert.Equal(t, later.Value.Reveal(), fresh.Value.Reveal())
+			meet := false
+			for range 60 { // until it is time to refresh
 				bubble.Elapse(time.Second)
-				close(resumed)
-				synctest.Wait() // it refreshes before it finds that its lease is lost, which would keep it from that
-				require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
-				close(storeResumed)
-				synctest.Wait()
-				if first == "earlier lease" {
-					close(kept)
-					synctest.Wait()
-				}
-				fresh := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(shared)))
-				assert.Equal(t, later.Value.Reveal(), fresh.Value.Reveal())
-				meet := false
-				for range 60 { // until it is time to refresh
-					bubble.Elapse(time.Second)
-					a := tokenIn(t, slow)
-					b := tokenIn(t, fast)
-					meet = meet || a.Value.Reveal() == b.Value.Reveal()
-				}
-				assert.True(t, meet, "both have the token of the later lease, or one that came of it")
-				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-			}, lendingtest.WithTokenLifetime(time.Minute))
-		})
+				a := tokenIn(t, slow)
+				b := tokenIn(t, fast)
+				meet = meet || a.Value.Reveal() == b.Value.Reveal()
+			}
+			assert.True(t, meet, "both have the token of the later lease, or one that came of it")
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		}, lendingtest.WithTokenLifetime(time.Minute))
 	}
 }
 
@@ -245,12 +212,9 @@ func TestTokenThatCameBeforeTheLease(t *testing.T) {
 		shared := lending.NewMemoryTokenStore()
 		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		store := &hookedStore{TokenStore: shared}
-		store.before(func(_ context.Context, step string) error {
-			if step == "acquire" { // only after another process was at work
-				store.before(nil)
-				assert.NoError(t, read(t.Context(), fast))
-			}
-			return nil
+		store.at("acquire", func(context.Context) error { // only after another process was at work
+			store.before(nil)
+			return read(t.Context(), fast)
 		})
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))

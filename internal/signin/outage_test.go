@@ -3,7 +3,6 @@ package signin_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"sync"
 	"testing"
@@ -18,20 +17,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-// A store that is away is asked every second at first and every five seconds later.
-func TestStoreIsAskedLessAndLess(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		loads := 0
-		store.before(func(context.Context, string) error { loads++; return errDown })
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		for start := time.Now(); time.Since(start) < time.Minute; bubble.Elapse(50 * time.Millisecond) {
-			require.Error(t, read(t.Context(), client))
-		}
-		assert.InDelta(t, 14, loads, 1) // after 0, 1, 3, 7, 12 … s
-	})
-}
 
 // While the store hangs each session refreshes by itself, however shortly a token lives.
 func TestStoreHangs(t *testing.T) {
@@ -168,23 +153,5 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 		require.NoError(t, client.Session().SignIn(t.Context()), "unless somebody asks for it")
 		require.NoError(t, read(t.Context(), client))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-	})
-}
-
-func TestStoreErrorsAreTold(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		for _, test := range []struct {
-			cause error
-			text  string
-		}{
-			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}, "no such file or directory"},
-			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}, "permission denied"},
-		} {
-			store := newHookedStore()
-			store.fail("acquire", test.cause)
-			err := read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
-			require.ErrorContains(t, err, "the token store: "+test.text)
-			assert.NotContains(t, err.Error(), "hush")
-		}
 	})
 }

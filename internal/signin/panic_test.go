@@ -76,40 +76,38 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 				})}
 			}},
 		} {
-			t.Run(tt.what+" "+test.how, func(t *testing.T) {
-				fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-					store := newHookedStore()
-					client := fake.SignIn(t, service, nil, append(tt.set(store), lending.WithTokenStore(store))...)
-					broken.Store(true)
-					_, _, err := takeToken(t.Context(), client)
-					if tt.what == "saving" || tt.what == "releasing" {
-						require.NoError(t, err, "there is a token all the same")
-					} else {
-						var panicked *lending.PanicError
-						require.Equal(t, test.how == "panics", errors.As(err, &panicked))
-						require.Error(t, err)
-						require.NotContains(t, err.Error(), "hush")
-						if test.how == "panics" {
-							require.ErrorContains(t, err, "panic with a string")
-							require.Equal(t, "hush", panicked.Value)
-							require.Contains(t, string(panicked.Stack), "panic_test.go")
-						}
+			runInBubble(t, tt.what+" "+test.how, func(t *testing.T, service *lendingtest.Service) {
+				store := newHookedStore()
+				client := fake.SignIn(t, service, nil, append(tt.set(store), lending.WithTokenStore(store))...)
+				broken.Store(true)
+				_, _, err := takeToken(t.Context(), client)
+				if tt.what == "saving" || tt.what == "releasing" {
+					require.NoError(t, err, "there is a token all the same")
+				} else {
+					var panicked *lending.PanicError
+					require.Equal(t, test.how == "panics", errors.As(err, &panicked))
+					require.Error(t, err)
+					require.NotContains(t, err.Error(), "hush")
+					if test.how == "panics" {
+						require.ErrorContains(t, err, "panic with a string")
+						require.Equal(t, "hush", panicked.Value)
+						require.Contains(t, string(panicked.Stack), "panic_test.go")
 					}
-					broken.Store(false)
-					bubble.Elapse(10 * time.Second)
-					require.NoError(t, read(t.Context(), client))
+				}
+				broken.Store(false)
+				bubble.Elapse(10 * time.Second)
+				require.NoError(t, read(t.Context(), client))
 
-					bubble.Elapse(51 * time.Minute)
-					broken.Store(true)
-					_, _, err = takeToken(t.Context(), client) // refreshes in the background
-					require.NoError(t, err)
-					synctest.Wait()
-					broken.Store(false)
-					for range 60 {
-						require.NoError(t, read(t.Context(), client))
-						bubble.Elapse(time.Minute)
-					}
-				})
+				bubble.Elapse(51 * time.Minute)
+				broken.Store(true)
+				_, _, err = takeToken(t.Context(), client) // refreshes in the background
+				require.NoError(t, err)
+				synctest.Wait()
+				broken.Store(false)
+				for range 60 {
+					require.NoError(t, read(t.Context(), client))
+					bubble.Elapse(time.Minute)
+				}
 			})
 		}
 	}

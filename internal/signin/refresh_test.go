@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -42,21 +43,6 @@ func TestTokenOfALoneSignInStays(t *testing.T) {
 	})
 }
 
-func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		for range 24 * 60 {
-			require.NoError(t, read(t.Context(), client))
-			bubble.Elapse(time.Minute)
-		}
-		assert.Equal(t, 1, service.Arrived(fake.LoginRoute), "one code for a whole day")
-		assert.InDelta(t, 32, service.Arrived(fake.RefreshRoute), 4)
-		for _, request := range service.Requests() {
-			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
-		}
-	})
-}
-
 func TestNobodyWaitsForARefresh(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
@@ -72,36 +58,6 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		assert.NotEqual(t, first.Value.Reveal(), tokenIn(t, client).Value.Reveal())
-	})
-}
-
-func TestFailedRefreshIsRateLimited(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
-		for range 6 * 61 {
-			require.NoError(t, read(t.Context(), client))
-			bubble.Elapse(10 * time.Second)
-		}
-		assert.InDelta(t, 20, service.Arrived(fake.RefreshRoute), 10, "in up to 20 minutes")
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "past expiry comes a new sign-in")
-	})
-}
-
-func TestExpiredTokenIsNotUsed(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.RefreshRoute,
-			lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
-		for range 6 * 70 {
-			require.NoError(t, read(t.Context(), client))
-			bubble.Elapse(10 * time.Second)
-		}
-		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		for _, request := range service.Requests() {
-			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
-		}
 	})
 }
 
@@ -128,4 +84,38 @@ func TestKeepalive(t *testing.T) {
 		bubble.Elapse(48 * time.Hour)
 		assert.Len(t, service.Requests(), before, "nothing runs after Close")
 	})
+}
+
+// halfway is a store whose session takes the middle of each random wait.
+type halfway struct{ lending.TokenStore }
+
+func (halfway) Tune(config *signin.Config) {
+	config.Jitter = func(most time.Duration) time.Duration { return most / 2 }
+}
+
+// A failed refresh is tried again now and then, and not before the service's Retry-After. No expired
+// token is sent: after its end comes a new sign-in.
+func TestRefreshFails(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		fault     lendingtest.Fault
+		refreshes int
+	}{
+		{"503", lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1}, 14},
+		{"429", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1}, 1},
+	} {
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(halfway{lending.NewMemoryTokenStore()}))
+			service.Fail(fake.RefreshRoute, test.fault)
+			for range 6 * 61 {
+				require.NoError(t, read(t.Context(), client))
+				bubble.Elapse(10 * time.Second)
+			}
+			assert.Equal(t, test.refreshes, service.Arrived(fake.RefreshRoute), "in 15 minutes")
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+			for _, request := range service.Requests() {
+				assert.NotEqual(t, http.StatusUnauthorized, request.Status)
+			}
+		})
+	}
 }

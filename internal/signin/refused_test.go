@@ -41,30 +41,23 @@ func TestRefusedTokensDoNotComeBack(t *testing.T) {
 // in anew and so replace the refused token.
 func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 	for _, got := range []string{"by a sign-in", "by a refresh"} {
-		t.Run(got, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				store := newHookedStore()
-				client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-				if got == "by a refresh" {
-					require.NoError(t, read(t.Context(), client))
-					bubble.Elapse(50 * time.Minute)
-				}
-				ready := make(chan struct{})
-				store.before(func(_ context.Context, step string) error {
-					if step == "save" {
-						<-ready
-					}
-					return nil
-				})
-				go func() { _, _, _ = takeToken(t.Context(), client) }()
-				synctest.Wait()
-				refused := tokenIn(t, client)
-				client.Session().Invalidate(refused)
-				close(ready)
-				synctest.Wait()
-				next := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
-				assert.NotEqual(t, refused.Value.Reveal(), next.Value.Reveal())
-			})
+		runInBubble(t, got, func(t *testing.T, service *lendingtest.Service) {
+			store := newHookedStore()
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			if got == "by a refresh" {
+				require.NoError(t, read(t.Context(), client))
+				bubble.Elapse(50 * time.Minute)
+			}
+			ready := make(chan struct{})
+			store.at("save", func(context.Context) error { <-ready; return nil })
+			go func() { _, _, _ = takeToken(t.Context(), client) }()
+			synctest.Wait()
+			refused := tokenIn(t, client)
+			client.Session().Invalidate(refused)
+			close(ready)
+			synctest.Wait()
+			next := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+			assert.NotEqual(t, refused.Value.Reveal(), next.Value.Reveal())
 		})
 	}
 }
@@ -113,25 +106,28 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 		{"refused", (*lendingtest.Service).RevokeTokens},
 		{"expired", func(*lendingtest.Service) { bubble.Elapse(2 * time.Second) }},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := fake.SignIn(t, service, nil,
-					lending.WithTokenStore(&lateKeeper{lending.NewMemoryTokenStore(), 4 * time.Second}))
-				given := make(chan lending.Token, 1)
-				go func() {
-					token, err := client.Session().Token(t.Context())
-					assert.NoError(t, err)
-					assert.True(t, token.Expires.After(time.Now()), "given out after its end")
-					given <- token
-				}()
-				synctest.Wait() // it has a token, which is not kept yet
-				test.end(service)
-				require.NoError(t, read(t.Context(), client), "not sent again once it was refused")
-				now := tokenIn(t, client)
-				assert.Equal(t, now.Value.Reveal(), (<-given).Value.Reveal())
-				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-			}, lendingtest.WithTokenLifetime(2*time.Second))
-		})
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			store := newHookedStore()
+			store.at("save", func(context.Context) error {
+				store.before(nil)
+				bubble.Elapse(4 * time.Second)
+				return nil
+			})
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			given := make(chan lending.Token, 1)
+			go func() {
+				token, err := client.Session().Token(t.Context())
+				assert.NoError(t, err)
+				assert.True(t, token.Expires.After(time.Now()), "given out after its end")
+				given <- token
+			}()
+			synctest.Wait() // it has a token, which is not kept yet
+			test.end(service)
+			require.NoError(t, read(t.Context(), client), "not sent again once it was refused")
+			now := tokenIn(t, client)
+			assert.Equal(t, now.Value.Reveal(), (<-given).Value.Reveal())
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		}, lendingtest.WithTokenLifetime(2*time.Second))
 	}
 }
 
@@ -156,42 +152,23 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 		{"closed", (*lending.Client).Close},
 		{"exits", func(*lending.Client) {}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				path := filepath.Join(t.TempDir(), "token")
-				mutate := func() error {
-					client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
-					defer test.end(client)
-					return client.Applications.Cancel(t.Context(), catalog.Application)
-				}
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			path := filepath.Join(t.TempDir(), "token")
+			mutate := func() error {
+				client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
+				defer test.end(client)
+				return client.Applications.Cancel(t.Context(), catalog.Application)
+			}
+			require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
+			service.RevokeTokens()
+			require.ErrorIs(t, mutate(), lending.ErrUnauthorized)
+			for range 3 {
 				require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
-				service.RevokeTokens()
-				require.ErrorIs(t, mutate(), lending.ErrUnauthorized)
-				for range 3 {
-					require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
-					bubble.Elapse(time.Minute)
-				}
-				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-			})
+				bubble.Elapse(time.Minute)
+			}
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 		})
 	}
-}
-
-// A refusal of an old token must not clear the newer one of another process.
-func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		old := tokenIn(t, first)
-		require.NoError(t, read(t.Context(), second))
-		service.RevokeTokens()
-		require.NoError(t, read(t.Context(), second), "signs in anew")
-		first.Session().Invalidate(old)
-		third := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		require.NoError(t, read(t.Context(), third))
-		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-	})
 }
 
 // TestReplicaHasTheOlderOfTwoRefusedTokens revokes the tokens after one replica has refreshed

@@ -63,40 +63,38 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 			"code_sent", "",
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				store := lending.NewMemoryTokenStore()
-				service.Fail(fake.LoginRoute, test.fault)
-				one := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
-				other := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
-				require.Equal(t, lending.SessionState{}, stateOf(t, one))
-				require.NoError(t, one.Session().Ready(t.Context()), "nothing prevents a sign-in")
-				tried := read(t.Context(), one)
-				for range test.free {
-					tried = read(t.Context(), one)
-				}
-				arrived := service.Arrived(fake.LoginRoute)
-				bubble.Elapse(time.Millisecond)
-				for _, client := range []*lending.Client{one, other} {
-					state := stateOf(t, client)
-					require.False(t, state.SignedIn)
-					require.Equal(t, test.want, state.Pause)
-					require.True(t, state.Paused.After(time.Now()))
-					require.NotEmpty(t, state.Cause)
-					err := client.Session().Ready(t.Context())
-					require.ErrorContains(t, err, "lending: session: not ready: ")
-					require.ErrorContains(t, err, test.ready)
-					require.Equal(t, strings.HasPrefix(test.ready, person), state.Person)
-				}
-				learned := read(t.Context(), other)
-				require.ErrorContains(t, learned, "not tried again before")
-				for _, err := range []error{tried, learned} {
-					assert.Equal(t, test.want == "code_sent" && test.ready != "",
-						errors.Is(err, lending.ErrSignInRequired), err)
-					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
-				}
-				require.Equal(t, arrived, service.Arrived(fake.LoginRoute), "nobody calls the service")
-			})
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			store := lending.NewMemoryTokenStore()
+			service.Fail(fake.LoginRoute, test.fault)
+			one := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
+			other := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
+			require.Equal(t, lending.SessionState{}, stateOf(t, one))
+			require.NoError(t, one.Session().Ready(t.Context()), "nothing prevents a sign-in")
+			tried := read(t.Context(), one)
+			for range test.free {
+				tried = read(t.Context(), one)
+			}
+			arrived := service.Arrived(fake.LoginRoute)
+			bubble.Elapse(time.Millisecond)
+			for _, client := range []*lending.Client{one, other} {
+				state := stateOf(t, client)
+				require.False(t, state.SignedIn)
+				require.Equal(t, test.want, state.Pause)
+				require.True(t, state.Paused.After(time.Now()))
+				require.NotEmpty(t, state.Cause)
+				err := client.Session().Ready(t.Context())
+				require.ErrorContains(t, err, "lending: session: not ready: ")
+				require.ErrorContains(t, err, test.ready)
+				require.Equal(t, strings.HasPrefix(test.ready, person), state.Person)
+			}
+			learned := read(t.Context(), other)
+			require.ErrorContains(t, learned, "not tried again before")
+			for _, err := range []error{tried, learned} {
+				assert.Equal(t, test.want == "code_sent" && test.ready != "",
+					errors.Is(err, lending.ErrSignInRequired), err)
+				assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
+			}
+			require.Equal(t, arrived, service.Arrived(fake.LoginRoute), "nobody calls the service")
 		})
 	}
 }

@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -40,6 +42,20 @@ func TestTokenStoresKeepTheirContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.TokenStore(t, open)
+		})
+		// A store that has lost everything must not give out fences below those of before.
+		t.Run(name+", fences come from the clock", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := open(t)()
+				bubble.Elapse(time.Second)
+				fence, err := store.Acquire(t.Context(), "a", time.Minute)
+				require.NoError(t, err)
+				assert.Equal(t, time.Now().UnixMicro(), fence)
+				require.NoError(t, store.Release(t.Context(), "a"))
+				next, err := store.Acquire(t.Context(), "b", time.Minute)
+				require.NoError(t, err)
+				assert.Equal(t, fence+1, next)
+			})
 		})
 	}
 }
@@ -103,17 +119,6 @@ func TestEncryptedStore(t *testing.T) {
 	}
 	_, err = lending.NewEncryptedTokenStore(nil, make([]byte, 32))
 	require.ErrorAs(t, err, &argument)
-}
-
-func TestTokenStoreNeedsCredentials(t *testing.T) {
-	var argument *lending.ArgumentError
-	_, err := lending.New("http://127.0.0.1", lending.WithTokenStore(lending.NewMemoryTokenStore()))
-	require.ErrorAs(t, err, &argument)
-	_, err = lending.New("http://127.0.0.1", lending.WithTokenStore(nil))
-	require.ErrorAs(t, err, &argument)
-	client, err := lending.New("http://127.0.0.1", lending.WithTokenSource(lending.StaticToken("x")))
-	require.NoError(t, err)
-	assert.Nil(t, client.Session())
 }
 
 func TestTokenSurvivesARestart(t *testing.T) {
@@ -196,39 +201,36 @@ func TestSameService(t *testing.T) {
 		return err
 	}
 	for _, test := range []struct {
-		url  string
-		same bool
+		name, url string
+		kept      string // in the store before, or "" for the token of https://lending.example
+		same      bool
 	}{
-		{"https://LENDING.example/", true},
-		{"https://lending.example:443", true},
-		{"https://lending.example:8443", false},
-		{"https://lending.example/tenant", false},
-		{"https://other.example", false},
+		{"upper case", "https://LENDING.example/", "", true},
+		{"default port", "https://lending.example:443", "", true},
+		{"port", "https://lending.example:8443", "", false},
+		{"path", "https://lending.example/tenant", "", false},
+		{"host", "https://other.example", "", false},
+		{"no account", "https://lending.example", `{"token":"t"}`, true},
+		{
+			"expired token", "https://lending.example",
+			`{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`, true,
+		},
+		{"pause that is over", "https://lending.example", `{"account":"other","until":"2020-01-01T00:00:00Z"}`, true},
+		{"token", "https://lending.example", `{"account":"other","token":"t"}`, false},
+		{"pause", "https://lending.example", `{"account":"other","until":"2999-01-01T00:00:00Z"}`, false},
 	} {
-		t.Run(test.url, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			store := lending.NewMemoryTokenStore()
-			require.NoError(t, token("https://lending.example", store))
-			assert.Equal(t, test.same, token(test.url, store) == nil, test.url)
-		})
-	}
-	for _, old := range []string{
-		`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`,
-		`{"account":"other","until":"2020-01-01T00:00:00Z"}`,
-	} {
-		t.Run(old, func(t *testing.T) {
-			store := lending.NewMemoryTokenStore()
-			require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(old)}))
-			assert.NoError(t, token("https://lending.example", store), "of no use to anybody: %s", old)
-		})
-	}
-	for _, held := range []string{
-		`{"account":"other","token":"t"}`,
-		`{"account":"other","until":"2999-01-01T00:00:00Z"}`,
-	} {
-		t.Run(held, func(t *testing.T) {
-			store := lending.NewMemoryTokenStore()
-			require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(held)}))
-			assert.ErrorContains(t, token("https://lending.example", store), "of another account", held)
+			if test.kept == "" {
+				require.NoError(t, token("https://lending.example", store))
+			} else {
+				require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(test.kept)}))
+			}
+			if err := token(test.url, store); test.same {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, "of another account")
+			}
 		})
 	}
 }
@@ -261,6 +263,17 @@ func TestReplicasShareOneToken(t *testing.T) {
 		}
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
+}
+
+// notingStore notes until when what is saved is of use.
+type notingStore struct {
+	lending.TokenStore
+	expires []time.Time
+}
+
+func (n *notingStore) Save(ctx context.Context, token lending.StoredToken) error {
+	n.expires = append(n.expires, token.Expires)
+	return n.TokenStore.Save(ctx, token)
 }
 
 func TestStoreIsToldWhenATokenExpires(t *testing.T) {

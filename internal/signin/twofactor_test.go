@@ -63,16 +63,14 @@ func TestCodesInAnHour(t *testing.T) {
 		{"returns none", func(context.Context, lending.Challenge) (string, error) { return "", nil }},
 		{"wrong codes", func(context.Context, lending.Challenge) (string, error) { return "wrong", nil }},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = test.ask })
-				for start := time.Now(); time.Since(start) < time.Hour; bubble.Elapse(time.Second) {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-					require.Error(t, read(ctx, client))
-					cancel()
-				}
-				assert.LessOrEqual(t, len(service.Sent()), 7)
-			})
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = test.ask })
+			for start := time.Now(); time.Since(start) < time.Hour; bubble.Elapse(time.Second) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				require.Error(t, read(ctx, client))
+				cancel()
+			}
+			assert.LessOrEqual(t, len(service.Sent()), 7)
 		})
 	}
 }

@@ -82,7 +82,7 @@ func orders() map[string]order {
 		"GET faults":          show(func(c *Control, _ url.Values) any { return sendable(c.service.Faults()) }),
 		"GET routes":          show(func(c *Control, _ url.Values) any { return c.service.Routes() }),
 		"GET services":        {read: func(url.Values, []byte) (do, error) { return listServices, nil }},
-		"POST services":       post(nil, func(*Control, nothing) (any, error) { return nil, nil }).then(openService),
+		"POST services":       act(openService),
 		"POST delete-service": change(nil, func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
 		"POST fail":           change(faultOrder.check, func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
 		"POST clear-faults":   change(nil, func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
@@ -103,8 +103,7 @@ func orders() map[string]order {
 		}),
 		"POST play":    change(nil, func(c *Control, o playOrder) error { return c.play(o.Steps) }),
 		"POST restore": change(nil, func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
-		"POST wait": post(nil, func(*Control, nothing) (any, error) { return nil, nil }).then(
-			func(ctx context.Context, c *Control, _ *http.Request) (any, error) { return nil, c.service.Wait(ctx) }),
+		"POST wait":    act(func(ctx context.Context, c *Control, _ *http.Request) (any, error) { return nil, c.service.Wait(ctx) }),
 	}
 }
 
@@ -131,10 +130,10 @@ func change[T any](check func(T) error, f func(*Control, T) error) order {
 	return post(check, func(c *Control, body T) (any, error) { return nil, f(c, body) })
 }
 
-// then returns an order with the body of o.
-func (o order) then(f do) order {
-	return order{read: func(q url.Values, text []byte) (do, error) {
-		_, err := o.read(q, text)
+// act returns an order without fields in its body.
+func act(f do) order {
+	return order{read: func(_ url.Values, text []byte) (do, error) {
+		_, err := decode[nothing](text)
 		return f, err
 	}}
 }

@@ -65,12 +65,6 @@ func TestFormsControlTheService(t *testing.T) {
 	require.NoError(t, s.control.Wait(ctx))
 	b := browser.open(t, s.url, 1600, true)
 	b.waitText("#connection", "Live")
-	send := func(form, said string) {
-		t.Helper()
-		b.run(`document.querySelector("#said").textContent = ""; document.querySelector("` + form +
-			`").requestSubmit()`)
-		b.waitText("#said", said)
-	}
 	set := func(field, to string) {
 		t.Helper()
 		b.run(`document.querySelector("[name='` + field + `']").` + to)
@@ -79,7 +73,7 @@ func TestFormsControlTheService(t *testing.T) {
 	const route = "POST /api/Communication/post-messages/{applicationId}"
 	set("route", "value = '"+route+"'")
 	set("fault.resetAfter", "checked = true")
-	send("[data-order=fail]", "The fault is planned.")
+	b.send("[data-order=fail]", "The fault is planned.", "")
 	assert.Zero(t, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"lost"}`,
 		nil))
 	b.wait(`(([answer, outcome]) => answer === "no answer" && outcome === "executed")(
@@ -91,44 +85,44 @@ func TestFormsControlTheService(t *testing.T) {
 	set("fault.late", "value = '1ms'")
 	set("fault.header", `value = 'X-Reason: a\nx-reason:b\nnothing'`)
 	set("fault.body", `value = '<b>late</b>'`)
-	send("[data-order=fail]", "The fault is planned.")
+	b.send("[data-order=fail]", "The fault is planned.", "")
 	b.waitText("#faults", `{"status":504,"body":"\u003cb\u003elate\u003c/b\u003e","header":{"X-Reason":["a"],`+
 		`"x-reason":["b"]},"late":"1ms","times":1}`)
 	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application,
 		`{"message":"behind"}`, nil))
 	b.waitText("#newest", "post-messages/{applicationId}: 504, executed")
 
-	send("[data-order=fail]", "The fault is planned.")
-	send("[data-order=clear-faults]", "No fault is planned any more.")
+	b.send("[data-order=fail]", "The fault is planned.", "")
+	b.send("[data-order=clear-faults]", "No fault is planned any more.", "")
 	b.waitText("#faults", "No fault is planned.")
 	set("fault.late", "value = 'soon'")
-	send("[data-order=fail]", "invalid duration")
+	b.send("[data-order=fail]", "invalid duration", "")
 
 	posted, err := s.control.Deliveries(ctx)
 	require.NoError(t, err)
-	send("[data-order=redeliver]", "Posted again.")
+	b.send("[data-order=redeliver]", "Posted again.", "")
 	require.NoError(t, s.control.Wait(ctx))
 	again, err := s.control.Deliveries(ctx)
 	require.NoError(t, err)
 	assert.Len(t, again, len(posted)+1)
 	b.wait(`document.querySelector("#deliveries tbody tr").id === "delivery-` + strconv.Itoa(len(again)) + `"`)
 
-	send("[data-order=expire-offer]", "The offer has expired.")
+	b.send("[data-order=expire-offer]", "The offer has expired.", "")
 	snap, err := s.control.Snapshot(ctx)
 	require.NoError(t, err)
 	assert.False(t, snap.Applications[0].Offer.ExpiresUTC.After(snap.Time))
 
 	set("by", "value = '2h'")
-	send("[data-order=advance]", "The clock has moved.")
+	b.send("[data-order=advance]", "The clock has moved.", "")
 	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan), "the token has expired")
-	send("[data-order=add-loan]", "A loan was added.")
+	b.send("[data-order=add-loan]", "A loan was added.", "")
 	b.wait(`document.querySelectorAll("#customers > details").length === 2`)
 	set("fault.late", "value = '1h'")
-	send("[data-order=fail]", "The fault is planned.")
+	b.send("[data-order=fail]", "The fault is planned.", "")
 	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application,
 		`{"message":"later"}`, nil))
 	b.waitText("#newest", "post-messages/{applicationId}: 504, not executed")
-	send("[data-order=reset]", "All is as at the start.")
+	b.send("[data-order=reset]", "All is as at the start.", "")
 	b.waitText("#customers", "None yet")
 	b.waitText("#requests", "None yet")
 	assert.Len(t, b.complaints(), 1, "the fault that was refused")
@@ -139,11 +133,8 @@ func TestFormsNeedTheControlToken(t *testing.T) {
 	s := startSandbox(t, "-control-token", "t0p")
 	b := browser.open(t, s.url, 360, true)
 	b.waitText("#connection", "Live")
-	b.run(`document.querySelector("[data-order=add-loan]").requestSubmit()`)
-	b.waitText("#said", "the control token is missing or wrong")
-	b.run(`document.querySelector("#token").value = "t0p"; ` +
-		`document.querySelector("[data-order=add-loan]").requestSubmit()`)
-	b.waitText("#said", "A loan was added.")
+	b.send("[data-order=add-loan]", "the control token is missing or wrong", "")
+	b.send("[data-order=add-loan]", "A loan was added.", `document.querySelector("#token").value = "t0p"`)
 	b.waitText("#customers", "customer1@example.com")
 	assert.NotContains(t, value[string](b, "document.documentElement.outerHTML"), "t0p")
 }
@@ -317,6 +308,15 @@ func TestRequestsAreExplainedAndFiltered(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
+// send fills a form with a script, submits the form and waits for its message.
+func (b *tab) send(form, said, set string) {
+	b.Helper()
+	b.run(`{ const form = document.querySelector(` + strconv.Quote(form) + `);
+		const set = (name, to) => form.elements[name].value = to;
+		document.querySelector("#said").textContent = ""; ` + set + `; form.requestSubmit(); }`)
+	b.waitText("#said", said)
+}
+
 // Each form for the life of a loan has its effect.
 func TestFormsChangeRecords(t *testing.T) {
 	s := startSandbox(t)
@@ -324,35 +324,28 @@ func TestFormsChangeRecords(t *testing.T) {
 	ctx := t.Context()
 	b := browser.open(t, s.url, 1600, false)
 	b.waitText("#connection", "Live")
-	send := func(form, said, set string) {
-		t.Helper()
-		b.run(`{ const form = document.querySelector(` + strconv.Quote(form) + `);
-			const set = (name, to) => form.elements[name].value = to;
-			document.querySelector("#said").textContent = ""; ` + set + `; form.requestSubmit(); }`)
-		b.waitText("#said", said)
-	}
-	send("[data-order=update]", "The record was changed.", `set("id", "`+made.application+
+	b.send("[data-order=update]", "The record was changed.", `set("id", "`+made.application+
 		`"); set("set", '{"status":"On Hold"}')`)
 	b.waitText("#customers", "On Hold")
-	send("[data-order=update]", "The field is no JSON.", `set("set", "{")`)
-	send("[data-order=update]", `unknown field "stauts"`, `set("set", '{"stauts":1}')`)
-	send("[data-order=decision]", "Decisions go this way", `set("after", "10m")`)
-	send("[data-order=delivery-mode]", "Webhooks go this way", `set("copies", "1")`)
-	send("[data-order=repay]", "The loan is being repaid.", `set("loanId", "`+made.loan+`"); set("amount", "12.50")`)
+	b.send("[data-order=update]", "The field is no JSON.", `set("set", "{")`)
+	b.send("[data-order=update]", `unknown field "stauts"`, `set("set", '{"stauts":1}')`)
+	b.send("[data-order=decision]", "Decisions go this way", `set("after", "10m")`)
+	b.send("[data-order=delivery-mode]", "Webhooks go this way", `set("copies", "1")`)
+	b.send("[data-order=repay]", "The loan is being repaid.", `set("loanId", "`+made.loan+`"); set("amount", "12.50")`)
 	b.waitText("#customers", "Repayment")
-	send("[data-order=play]", "The scenario plays.", ``)
-	send("[data-order=add-account]", "account1@example.com", ``)
-	send("[data-order=services]", "/services/", ``)
-	send("[data-body*=tier]", "Each record has tier and no status.", ``)
+	b.send("[data-order=play]", "The scenario plays.", "")
+	b.send("[data-order=add-account]", "account1@example.com", "")
+	b.send("[data-order=services]", "/services/", "")
+	b.send("[data-body*=tier]", "Each record has tier and no status.", "")
 	var drifted map[string]any
 	s.call(http.MethodGet, "/api/Application/get-application/"+made.application, "", &drifted)
 	assert.Equal(t, []any{1.0, nil}, []any{drifted["tier"], drifted["status"]})
-	send("[data-order=clear-faults]", "No fault is planned any more.", ``)
-	send("[data-body*=Maintenance]", "The service is under maintenance.", ``)
+	b.send("[data-order=clear-faults]", "No fault is planned any more.", "")
+	b.send("[data-body*=Maintenance]", "The service is under maintenance.", "")
 	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+made.loan))
 	b.waitText("#requests", "<h1>Maintenance</h1>")
-	send("[data-order=clear-faults]", "No fault is planned any more.", ``)
-	send("[data-order=expire-tokens]", "All tokens have expired.", ``)
+	b.send("[data-order=clear-faults]", "No fault is planned any more.", "")
+	b.send("[data-order=expire-tokens]", "All tokens have expired.", "")
 	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan))
 	snap, err := s.control.Snapshot(ctx)
 	require.NoError(t, err)
