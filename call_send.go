@@ -98,9 +98,13 @@ var mediaJSON = []string{"application/json"}
 
 // newRequest makes the request of an attempt.
 func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
-	address := x.address // a transport may change its copy
+	address := &x.address
+	if x.client.settings().foreign {
+		own := x.address // the transport may change it
+		address = &own
+	}
 	hr := (&http.Request{
-		Method: x.request.method, URL: &address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: x.request.method, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Accept": mediaJSON, "User-Agent": x.client.settings().userAgent},
 	}).WithContext(ctx)
 	if !token.Value.IsZero() {
@@ -314,6 +318,7 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 		if !isLate {
 			x.gotConn.Add(1)
 			x.deadline.Got(got.Conn)
+			x.use.Begin(got.Conn)
 		}
 		x.excess.Store(x.excess.Load() || x.written() >= most)
 		if isLate || x.excess.Load() {
@@ -324,6 +329,9 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 		}
 	}}
 	isGuarded := x.request.effect == Read || x.request.method == http.MethodGet || x.payload != nil || x.request.isUpload()
+	if fresh := x.client.settings().fresh; fresh != nil && x.request.effect == Read {
+		hooks.PutIdleConn = func(error) { x.use.End() }
+	}
 	switch {
 	case x.client.settings().foreign:
 	case isGuarded:

@@ -143,8 +143,9 @@ func WithTokenStore(store TokenStore) Option {
 // level if not, and failures in the background of a [Session]. The records hold no values of
 // parameters.
 //
-// If the server sends data on an idle connection of HTTP/1.1, which only reads have, net/http logs
-// up to 4 KB of the data, unredacted, through the standard log package.
+// The client ends a connection whose server sends data that no request asked for. With
+// [WithHTTPClient], or if the data come in the last TLS record of a response, net/http logs up to
+// 4 KB of the data, unredacted, through the standard log package.
 func WithLogger(logger *slog.Logger) Option {
 	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger
@@ -250,6 +251,7 @@ func (c *config) setTransport() error {
 		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
 		pooled.OnProxyConnectResponse = refusalOfProxy
 		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, !c.withoutHTTP2)
+		transport.HideSurplus(pooled)
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}

@@ -28,6 +28,7 @@ type exchange struct {
 
 	key      *idempotencyKey     // of the mutation; nil for a call without a key
 	deadline *transport.Deadline // of a mutation with a key
+	use      transport.Use       // of the last connection of a read
 
 	address url.URL // of the request
 	payload []byte  // the request record as JSON; nil without one, and for an upload

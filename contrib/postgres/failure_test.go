@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -277,49 +275,28 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	require.Nil(t, kept)
 }
 
-// counters are the workers of several processes, which increment entries.
+// counters are workers with pools of their own.
 type counters struct {
-	total   atomic.Int64
-	mu      sync.Mutex
-	saved   map[string]int64
-	stop    func()
-	pools   []*pgxpool.Pool
-	working sync.WaitGroup
+	*idempotencytest.Workers
+	pools []*pgxpool.Pool
 }
 
 func count(t *testing.T, workers int, url string) *counters {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	c := &counters{saved: map[string]int64{}, stop: stop}
-	for worker := range workers {
+	c := &counters{}
+	c.Workers = idempotencytest.Start(t, workers, func() store.Store {
 		pool := connect(t, url)
-		entries := storesOf(pool).idempotency
 		c.pools = append(c.pools, pool)
-		c.working.Go(func() {
-			assert.NoError(t, idempotencytest.Count(ctx, entries, worker, func(key string, revision int64) {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.saved[key] = revision
-				c.total.Add(1)
-			}))
-		})
-	}
+		return storesOf(pool).idempotency
+	})
 	return c
-}
-
-// more waits for n more Saves.
-func (c *counters) more(t *testing.T, n int64) {
-	t.Helper()
-	before := c.total.Load()
-	require.Eventually(t, func() bool { return c.total.Load() > before+n }, 2*time.Minute, time.Millisecond)
 }
 
 // end checks that every acknowledged Save is there. The server may still execute the last Saves
 // after their contexts have ended, until their connections are gone.
 func (c *counters) end(t *testing.T, url string) {
 	t.Helper()
-	c.stop()
-	c.working.Wait()
+	c.End()
 	for _, pool := range c.pools {
 		pool.Close()
 	}
@@ -330,7 +307,7 @@ func (c *counters) end(t *testing.T, url string) {
 			WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others)
 		return assert.NoError(t, err) && others == 0
 	}, time.Minute, 10*time.Millisecond)
-	require.NoError(t, idempotencytest.Check(t.Context(), storesOf(pool).idempotency, c.saved))
+	c.Check(t, storesOf(pool).idempotency)
 }
 
 // The server and connections are killed again and again. Every acknowledged Save is there.
@@ -342,7 +319,7 @@ func TestIdempotencyUnderKill(t *testing.T) {
 	const kills, cuts = 4, 2
 	for n := range kills {
 		for range cuts {
-			counters.more(t, 50)
+			counters.More(t, 50)
 			require.NoError(t,
 				cluster.Do("postgres",
 					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
@@ -357,8 +334,7 @@ func TestIdempotencyUnderKill(t *testing.T) {
 		require.NoError(t, cluster.Start())
 	}
 	counters.end(t, url)
-	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", counters.total.Load(),
-		len(counters.saved), kills, kills*cuts)
+	t.Logf("the server ended %d times, its connections %d times", kills, kills*cuts)
 }
 
 // After a failover to a synchronous standby, every acknowledged Save is there, and clients with
@@ -375,13 +351,13 @@ func TestFailover(t *testing.T) {
 		" user=postgres dbname=postgres target_session_attrs=read-write"
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both), nil))
 	counters := count(t, 4, both)
-	counters.more(t, 200)
+	counters.More(t, 200)
 	primary.Kill()
-	before := counters.total.Load()
+	before := counters.Saves()
 	require.NoError(t, standby.Promote())
-	counters.more(t, 200)
+	counters.More(t, 200)
 	counters.end(t, both)
-	t.Logf("%d Saves before the failover, %d after", before, counters.total.Load()-before)
+	t.Logf("%d Saves before the failover, %d after", before, counters.Saves()-before)
 }
 
 // Without synchronous_commit, a crash of the server loses commits.

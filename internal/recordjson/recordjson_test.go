@@ -60,6 +60,7 @@ func TestValue(t *testing.T) {
 			`{"name":"é","pass":"s","n":1}`,
 			recordjson.Error{},
 		},
+		{"nothing in a list", []any{nil, 1}, `[null,1]`, recordjson.Error{}},
 		{"in lists and maps", []map[string]secret{{"a": {"s"}}}, `[{"a":"s"}]`, recordjson.Error{}},
 		{
 			"a member twice",

@@ -61,6 +61,30 @@ func take(t *testing.T, e *signin.Engine) string {
 	return *token
 }
 
+// children counts the contexts that a context cancels when it ends.
+type children struct {
+	context.Context
+	open int
+}
+
+func (*children) Value(any) any { return nil } // package context knows its own contexts by a value
+
+func (c *children) AfterFunc(func()) (stop func() bool) {
+	c.open++
+	return func() bool { c.open--; return true }
+}
+
+// A caller's long context keeps nothing of a step that has ended.
+func TestContextOfAStepEnds(t *testing.T) {
+	e, _ := newEngine(t, time.Hour, time.Now)
+	long := &children{Context: t.Context()}
+	require.NoError(t, e.Do(long, func(context.Context) (signin.Issue, error) {
+		assert.Positive(t, long.open)
+		return signin.Issue{Token: "a", Issued: time.Now()}, nil
+	}))
+	require.Zero(t, long.open)
+}
+
 // While a machine sleeps its monotonic clock stands still: a token that has expired meanwhile
 // by the wall clock is neither given out nor refreshed. A wall clock that is set back keeps no token
 // in use past its end.

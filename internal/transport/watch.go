@@ -116,12 +116,17 @@ func (d *Deadline) IsOver() bool { return d != nil && since(d.at) > 0 }
 
 // Got notes the connection of the request: its next bytes are the request's.
 func (d *Deadline) Got(conn net.Conn) {
+	if w, ok := dialed(conn).(*watched); ok && d != nil {
+		d.conn.Store(w)
+	}
+}
+
+// dialed returns the connection below TLS.
+func dialed(conn net.Conn) net.Conn {
 	for secure, ok := conn.(*tls.Conn); ok; secure, ok = conn.(*tls.Conn) {
 		conn = secure.NetConn()
 	}
-	if w, ok := conn.(*watched); ok && d != nil {
-		d.conn.Store(w)
-	}
+	return conn
 }
 
 // End notes the end of the request: its connection is for others then.

@@ -90,3 +90,13 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+func TestFailureInARecord(t *testing.T) {
+	for record, member := range map[string]string{
+		`{"status":409,"title":"no"}`: "status", `{"status":503,"detail":"no"}`: "status",
+		`{"status":200,"title":"no"}`: "", `{"status":4090,"title":"no"}`: "", `{"status":4e2,"title":"no"}`: "",
+		`{"status":409}`: "", `{"error":"no"}`: "error", `{"error":null}`: "",
+	} {
+		assert.Equal(t, member, verdict.FailureIn([]byte(record)), record)
+	}
+}

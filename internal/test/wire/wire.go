@@ -87,6 +87,11 @@ func HTTP2(conn net.Conn) net.Conn {
 	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}, NextProtos: []string{"h2"}})
 }
 
+// HTTP1 returns conn over TLS, and speaks HTTP/1.1 on it.
+func HTTP1(conn net.Conn) net.Conn {
+	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}})
+}
+
 // Serve calls Listen and returns a client with a token.
 func Serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lending.Client {
 	t.Helper()
