@@ -51,8 +51,10 @@ func atOnce(t *testing.T, pool *pgxpool.Pool, calls int, call func(n int)) {
 // waitForLocks waits until some statements wait for a lock.
 func waitForLocks(t *testing.T, pool *pgxpool.Pool, statements int) {
 	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
 	for waiting := 0; waiting < statements; {
-		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
 	}
 }

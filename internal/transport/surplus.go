@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 )
 
-// HideSurplus makes the connections of t end at the first byte that arrives between two requests.
+// HideSurplus makes the connections of t end at the first byte between two requests.
 // net/http would print the bytes, a late response with its body, through the standard log package.
 func HideSurplus(t *http.Transport) {
 	dial := t.DialContext
