@@ -120,6 +120,18 @@ func take(t *testing.T, c *claimer.Claimer[string]) string {
 	return id
 }
 
+func TestEndedContextTakesNothing(t *testing.T) {
+	s := &store{}
+	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		s.put("0")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := c.Take(ctx, false)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Empty(t, s.requests())
+	})
+}
+
 // none holds that no event comes in a while.
 func none(t *testing.T, c *claimer.Claimer[string], while time.Duration) {
 	t.Helper()

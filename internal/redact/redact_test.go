@@ -53,6 +53,23 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// refused is an answer of PostgreSQL.
+type refused struct{ error }
+
+func (refused) SQLState() string { return "42P01" }
+
+func TestMisconfigurationIsSeenInAHiddenError(t *testing.T) {
+	missing := refused{errors.New("SHHH")}
+	for _, err := range []error{missing, redact.New("shown", missing), redact.New("outer", redact.New("inner", missing))} {
+		assert.True(t, redact.IsMisconfigured(err))
+	}
+	for _, err := range []error{io.EOF, redact.New("shown", io.EOF), redact.New("shown", nil)} {
+		assert.False(t, redact.IsMisconfigured(err))
+	}
+	timeout, ok := errors.AsType[net.Error](redact.New("shown", context.DeadlineExceeded))
+	assert.True(t, ok && timeout.Timeout() && timeout.Temporary()) //nolint:staticcheck // completes net.Error
+}
+
 type ownError struct{ text string }
 
 func (e ownError) Error() string { return e.text }

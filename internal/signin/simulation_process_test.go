@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -572,6 +573,13 @@ func (w *watch) excuse(p *process, format string, args ...any) {
 	defer w.mu.Unlock()
 	w.counts["fault"]++
 	w.line(p, format, args...)
+}
+
+// counted returns a copy of the counts.
+func (w *watch) counted() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.counts)
 }
 
 func (w *watch) revoke() {

@@ -3,7 +3,6 @@ package signin_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -52,7 +51,7 @@ func TestSessionsSimulation(t *testing.T) {
 	for seed := first; seed < first+runs; seed++ {
 		f := newFleet(seed)
 		synctest.Test(t, func(*testing.T) { f.run() })
-		for name, n := range f.watch.counts {
+		for name, n := range f.watch.counted() {
 			counts[name] += n
 		}
 		for kind, v := range f.watch.trace.Violated {
@@ -289,7 +288,7 @@ func (f *fleet) settle() {
 	var before map[string]int
 	for eighth := range 24 { // of a token's life
 		if eighth == 8 { // processes that refreshed without the store have met again
-			before = maps.Clone(f.watch.counts)
+			before = f.watch.counted()
 		}
 		for _, p := range f.living() {
 			if err := p.read("quiet", time.Minute); err != nil {
@@ -298,8 +297,9 @@ func (f *fleet) settle() {
 		}
 		bubble.Elapse(f.life / 8)
 	}
+	after := f.watch.counted()
 	for route, most := range map[string]int{"login": 0, "refresh-token": 2 + 20/6} {
-		if n := f.watch.counts[route] - before[route]; n > most {
+		if n := after[route] - before[route]; n > most {
 			f.watch.fail("needless "+route, nil, "%d in quiet times", n)
 		}
 	}
