@@ -70,7 +70,12 @@ func TestValue(t *testing.T) {
 		},
 		{"itself", itself, "", recordjson.Error{Path: "next", Message: "holds itself"}},
 		{"not UTF-8", order{Name: "\xff"}, "", recordjson.Error{Path: "name", Message: "must be valid UTF-8"}},
-		{"a name not UTF-8", map[string]any{"a": map[string]any{"\xff": 1}}, "", recordjson.Error{Path: "a", Message: "must be valid UTF-8"}},
+		{
+			"a name not UTF-8",
+			map[string]any{"a": map[string]any{"\xff": 1}},
+			"",
+			recordjson.Error{Path: "a", Message: "must be valid UTF-8"},
+		},
 		{
 			"too large", strings.Split(strings.Repeat("12345678,", 1<<17), ","), "",
 			recordjson.Error{Message: "is larger than 1 MiB as JSON"},
