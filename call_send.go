@@ -305,9 +305,9 @@ const maxSent = 2 * (1 + maxRetries)
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1: there trace closes the
 // connection under the request, against the advice of httptrace. trace does the same if the
-// deadline of a mutation with a key is over. Requests of a caller's
-// transport to others do not count, because they lack the marks of the request: Host, User-Agent
-// and Authorization. A transport may replace some of the marks.
+// deadline of a mutation with a key is over. Requests of a caller's transport to others do not
+// count, because they lack the marks of the request: Host, User-Agent and Authorization. A
+// transport may replace some of the marks.
 func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 	most := int32(1)
 	if x.request.effect == Read {
