@@ -120,13 +120,21 @@ func take(t *testing.T, c *claimer.Claimer[string]) string {
 	return id
 }
 
+// ended is a context that has ended, and whose Done gives other goroutines time.
+type ended struct{ context.Context }
+
+func (e ended) Done() <-chan struct{} {
+	synctest.Wait()
+	return e.Context.Done()
+}
+
 func TestEndedContextTakesNothing(t *testing.T) {
 	s := &store{}
 	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
 		s.put("0")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := c.Take(ctx, false)
+		_, err := c.Take(ended{ctx}, false)
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Empty(t, s.requests())
 	})
