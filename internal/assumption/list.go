@@ -1,5 +1,5 @@
-// Package assumption lists what this project believes about the service without proof: the
-// interface does not publish it. docs/assumptions.md shows the list.
+// Package assumption lists the beliefs of this project about the service without proof, because
+// the interface is silent. docs/assumptions.md shows the list.
 package assumption
 
 // Level is the part of the probe that measures an assumption.
@@ -14,18 +14,17 @@ const (
 	Ask    Level = "ask"    // not measured: somebody must ask the owner of the service
 )
 
-// Assumption is a belief about the service. Name also names the facts of package probe that
-// measure the assumption.
+// Assumption is a belief about the service. The facts of package probe begin with its Name.
 type Assumption struct {
 	Name     string
 	What     string // the belief
-	Where    string // the parts that rely on it
-	IfFalse  string // the effect if it is wrong
+	Where    string // the parts with this belief
+	IfFalse  string // the effect of a wrong belief
 	Level    Level
-	Measured string   // how the probe measures it, or why it cannot
-	Set      string   // what a partner sets or changes if it is wrong
-	Checks   []string // mutations of docs/checks.md whose check relies on it
-	Codes    []string // codes of the refusals in lendingtest that rely on it
+	Measured string   // the method of the probe, or the reason why there is none
+	Set      string   // the setting that a partner changes after a wrong belief
+	Checks   []string // mutations of docs/checks.md
+	Codes    []string // codes of refusals in lendingtest
 }
 
 // All returns the list.
@@ -37,8 +36,8 @@ func All() []Assumption {
 	return all
 }
 
-// Published returns the codes of those refusals in lendingtest that the interface itself states.
-// The words of the codes are assumed in any case: see the assumption "codes".
+// Published returns the codes of those refusals in lendingtest that the interface states. The
+// words of the codes are assumed in any case: see the assumption "codes".
 func Published() []string {
 	return []string{
 		"BodyRequired", "DuplicateZipCode", "EmptyDocument", "FileTooLarge", "Forbidden", "InvalidBoolean", "InvalidEmail", "InvalidJson",

@@ -1,6 +1,6 @@
 package assumption
 
-func mutating() []Assumption {
+func mutating() []Assumption { //nolint:funlen // a table
 	return []Assumption{
 		{
 			Name: "late execution", Level: Walk,
@@ -161,7 +161,7 @@ func approving() []Assumption {
 	}
 }
 
-func money() []Assumption {
+func money() []Assumption { //nolint:funlen // a table
 	return []Assumption{
 		{
 			Name: "confirmation", Level: Money,
@@ -231,9 +231,9 @@ func network() []Assumption {
 	return []Assumption{
 		{
 			Name: "protocol", Level: Look,
-			What:     "The service offers HTTP/2, or HTTP/1.1 otherwise.",
+			What:     "The service offers HTTP/2.",
 			Where:    "the connections of mutations",
-			IfFalse:  "Over HTTP/1.1 each mutation needs a connection of its own.",
+			IfFalse:  "Each mutation needs a connection of its own, and takes longer.",
 			Measured: "reads the protocol of a response",
 			Set:      "nothing",
 		},
@@ -306,6 +306,14 @@ func events() []Assumption {
 			IfFalse:  "A handler sees a later state first.",
 			Measured: "compares the order of arrival with creationTimeUtc",
 			Set:      "read the record in the handler, and do not use the state in the event",
+		},
+		{
+			Name: "webhook delay", Level: Events,
+			What:     "An event arrives within two seconds of its creation.",
+			Where:    "lendingtest",
+			IfFalse:  "An order waits longer.",
+			Measured: "compares creationTimeUtc with the time of arrival",
+			Set:      "the pause of your reconciliation",
 		},
 		{
 			Name: "webhook retry", Level: Events,

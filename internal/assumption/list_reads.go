@@ -1,6 +1,6 @@
 package assumption
 
-func reading() []Assumption {
+func reading() []Assumption { //nolint:funlen // a table
 	return []Assumption{
 		{
 			Name: "read lag", Level: Walk,
@@ -149,7 +149,7 @@ func records() []Assumption {
 		},
 		{
 			Name: "request fields", Level: Walk,
-			What:     "Bank data, messages, company and applicants have the field names of lendingtest/MODEL.md.",
+			What:     "Bank data, messages, company and applicants have the field names of lendingtest.",
 			Where:    "lendingtest; the examples",
 			IfFalse:  "The service refuses the request, or ignores the fields.",
 			Measured: "sends bank data and a message; the other records belong to the approval",

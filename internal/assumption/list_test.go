@@ -44,8 +44,12 @@ func TestAssumptionsAreDocumented(t *testing.T) {
 			page += fmt.Sprintf("\n### %s\n\n%s\n\n", a.Name, a.What)
 			how := cmp.Or(map[bool]string{true: "not measured"}[level == Ask], "measured")
 			for _, line := range [][2]string{
-				{"used in", a.Where}, {"if false", a.IfFalse}, {how, a.Measured}, {"then set", a.Set},
-				{"checks", codes(a.Checks)}, {"refusals of lendingtest", codes(a.Codes)},
+				{"used in", a.Where},
+				{"if false", a.IfFalse},
+				{how, a.Measured},
+				{"then set", a.Set},
+				{"checks", codes(a.Checks)},
+				{"refusals of lendingtest", codes(a.Codes)},
 			} {
 				if line[1] != "" {
 					page += fmt.Sprintf("- %s: %s\n", line[0], line[1])
