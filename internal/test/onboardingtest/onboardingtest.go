@@ -15,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/partner"
 )
 
 var (
@@ -63,7 +64,9 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	if err != nil {
 		return err
 	}
-	log, err := idempotency.NewLog(entries, &idempotency.Options{MaxLateness: held + lag + margin})
+	log, err := idempotency.NewLog(entries, &idempotency.Options{
+		MaxLateness: held + lag + margin, SafeToRepeat: partner.SafeToRepeat,
+	})
 	if err == nil {
 		err = work(context.Background(), address, n, log)
 	}

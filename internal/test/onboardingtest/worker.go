@@ -27,7 +27,7 @@ func work(ctx context.Context, address string, orders int, log *idempotency.Log)
 		return err
 	}
 	defer client.Close()
-	k := &keyed{&partner.Partner{Client: client, Phone: address + onboarding.PhonePath, Persons: true}, log, address}
+	k := &keyed{&partner.Partner{Client: client, Ask: partner.Phone(address + onboarding.PhonePath), Persons: true}, log, address}
 	if err := k.reportLeft(ctx); err != nil {
 		return err
 	}
