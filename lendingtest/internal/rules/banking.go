@@ -134,7 +134,7 @@ func (c *Call) process(app *record.Application) any {
 }
 
 func (c *Call) renew(o *record.Offer) {
-	o.ExpiresUTC = record.Timestamp{Time: c.Now().Add(c.OfferLifetime)}
+	o.ExpiresUTC = record.Timestamp{Time: c.Now().Add(book.OfferLifetime)}
 }
 
 // applicationOffer returns the offer, expired or not. In this model force renews an expired
