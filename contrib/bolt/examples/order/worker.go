@@ -8,7 +8,7 @@ import (
 
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/orders"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -24,7 +24,7 @@ func work(ctx context.Context, address, path string) error {
 		return err
 	}
 	defer closeLog() //nolint:errcheck // each mutation is on the disk
-	p, err := partner.New(address, onboarding.PhonePath, keys)
+	p, err := order.New(address, onboarding.PhonePath, keys)
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func openLog(path string) (keys *idempotency.Log, closeLog func() error, err err
 // replays their mutations.
 type table struct {
 	mu   sync.Mutex
-	rows map[string]partner.Order
+	rows map[string]order.Order
 }
 
 func newTable() *table {
-	t := &table{rows: map[string]partner.Order{}}
-	all, _ := partner.Orders(customers)
+	t := &table{rows: map[string]order.Order{}}
+	all, _ := order.Orders(customers)
 	for _, o := range all {
 		t.rows[o.ID] = o
 	}
@@ -100,7 +100,7 @@ func (t *table) open(context.Context) (ids []string, _ error) {
 }
 
 // get returns an order, and whether it is open.
-func (t *table) get(id string) (partner.Order, bool) {
+func (t *table) get(id string) (order.Order, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	order, open := t.rows[id]
