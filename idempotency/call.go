@@ -154,7 +154,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 		return nil, k.prepare(ctx)
 	case store.Done, store.Forgotten:
 		if k.hasAnswer() {
-			if err := k.endCorrections(ctx); err != nil {
+			if err := k.rely(ctx); err != nil {
 				return nil, err
 			}
 			return k.replay(ctx, ActionReplayed)
@@ -230,10 +230,23 @@ func (k *keyedCall) unsaved(err error) error {
 	return k.refuse(Error{kind: ErrStore, cause: err})
 }
 
-// endCorrections records the end of the time for corrections of a person's verdict.
-func (k *keyedCall) endCorrections(ctx context.Context) error {
+// rely records the end of the time for corrections of a person's verdict. The verdict about a
+// customer is checked here: [Log.Resolve] does not know the e-mail address.
+func (k *keyedCall) rely(ctx context.Context) error {
 	if !k.data.Verdict.Correctable {
 		return nil
+	}
+	if k.row.byEmail && k.check == nil {
+		after, err := k.row.check(ctx, k.target())
+		idle := k.data.idle(&k.entry)
+		switch isRight := err == nil && k.row.agrees(after, k.data.Response.Body, nil); {
+		case isRight, lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
+		case err != nil, idle < k.MaxLateness:
+			return k.refuse(Error{kind: ErrInDoubt, Why: notShown + " yet", cause: err, RetryAfter: recheck(idle, k.MaxLateness)})
+		default:
+			k.data.Response = response{}
+			return k.needReview(ctx, "the verdict named another record: "+notShown)
+		}
 	}
 	lock := ""
 	if k.data.Hold > 0 {
