@@ -1,6 +1,6 @@
 // Package orders completes open orders. The program lists its open orders, advances an order in a
-// function, the step, and records in another function, over, that an order has ended without
-// success. A [Worker] decides when to call the functions.
+// function, the step, and records the end of an order without success in another function,
+// over. A [Worker] decides when to call the functions.
 //
 //	worker, err := orders.New(table.Open, step, over, nil)
 //
@@ -58,9 +58,9 @@
 // corrected the order and listed it again, the next pass calls the step, or a Hint. If over fails,
 // the next pass calls over again.
 //
-// Over can also decide that the order goes on in another way, and leave it in the list: it stores
-// the corrected request, or a new key for a new attempt, and calls Hint. A step ends an order that
-// needs no error, for example a declined application, in the table itself, and returns nil.
+// Over can also leave the order in the list, to go on in another way: it stores the corrected
+// request, or a new key for a new attempt, and calls Hint. A step ends an order without an error, for
+// example after a declined application, in the table itself, and returns nil.
 //
 // Options.Report gets every error. Result.Repeated marks an error like the last one of the order.
 // A panic in a step is an error with Person and Retry.

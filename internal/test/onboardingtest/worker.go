@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 

@@ -21,8 +21,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/examples/order"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
 const customers = 10

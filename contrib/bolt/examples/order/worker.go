@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/orders"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -44,7 +44,11 @@ func work(ctx context.Context, address, path string) error {
 		}
 		return err
 	}
-	worker, err := orders.New(table.open, step, &orders.Options{
+	over := func(_ context.Context, order string, err error) error { // your program records the reason
+		stop(fmt.Errorf("%s is over: %w", order, err))
+		return nil
+	}
+	worker, err := orders.New(table.open, step, over, &orders.Options{
 		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: onboarding.StepTimeout, // keep the defaults
 		Report: func(r orders.Result) { // your program tells a person, and continues with the other orders
 			if r.Err != nil && (r.Next.Person || !r.Next.Retry) {
