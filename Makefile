@@ -81,7 +81,7 @@ mutants: ## Break the code of the package PKG=./webhook in many places, and list
 
 ##@ Gates
 
-.PHONY: check lint docs api versions cross axe-peer openapi-peer restate-peer vuln tools-test
+.PHONY: check lint docs api released versions cross axe-peer openapi-peer restate-peer vuln tools-test
 check: test race contrib axe-peer openapi-peer restate-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
@@ -101,6 +101,9 @@ docs: tools ## Comments name existing declarations, comments and tests are plain
 
 api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do; REF=v1.2.0 compares with that version
 	@tools/api.sh $(BIN)/apidiff $(REF)
+
+released: proxy ## An empty module gets every module of the last commit offline, by GOPROXY and by tags, and runs README's programs
+	@tools/released.sh
 
 # What takes longest under contrib kills processes and servers, or repeats suites in other modes of PostgreSQL. It holds
 # what databases keep, with any Go version.
@@ -144,7 +147,7 @@ tools-test: ## Run the tests of the tools that are this project's own, and look 
 
 ##@ Upkeep
 
-.PHONY: tools doc ci release
+.PHONY: tools doc ci proxy release version
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
@@ -156,13 +159,22 @@ doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	$(BIN)/pkgsite -http localhost:6060 .
 
 # The same commit makes the same bytes: no path, build id or version control of this machine goes in.
-release: ## Build the sandbox for linux, darwin and windows into .tools/release, with checksums
-	@rm -rf $(BIN)/release; mkdir -p $(BIN)/release
+proxy: ## Write the modules of the last commit into dist/goproxy, a file GOPROXY, and their checksums into dist/NOTES.md
+	@rm -rf dist; mkdir -p dist; go -C tools build -o $(BIN)/release ./release; $(BIN)/release
+
+release: proxy ## The same, and the programs of cmd for linux, darwin and windows with checksums
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
-	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; name=sandbox-$$GOOS-$$GOARCH; \
-	  if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
-	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./cmd/lending-sandbox; done
-	@cd $(BIN)/release && sha256sum sandbox-* | tee SHA256SUMS
+	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
+	  for program in cmd/*/; do \
+	    name=$$(basename $$program)-$$GOOS-$$GOARCH; if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
+	    go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o dist/$$name ./$$program; done; done
+	@cd dist && sha256sum lending-* | tee SHA256SUMS
+	@echo "when dist/NOTES.md is right: xargs -n1 git tag <dist/TAGS"
+
+version: ## Have the modules require VERSION of each other, the version to release next
+	@for m in $(CONTRIB) $(TESTS); do (cd $$m && \
+	  go mod edit $$(go mod edit -json | sed -n 's,.*"Path": "\($(MODULE)[^"]*\)".*,\1,p' | sort -u | \
+	    grep -Fxv "$$(sed -n 's/^module //p' go.mod)" | sed 's,.*,-require=&@$(VERSION),') && go mod tidy); done
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run

@@ -48,18 +48,25 @@ type part struct {
 func (p *part) tag() string { return path.Join(p.folder, p.Version.Version) }
 
 func release(repository, commit, out string) error {
+	told, err := git(repository, "log", "-1", "--format=%H %cI", commit)
+	if err != nil {
+		return err
+	}
+	commit, stamp, _ := strings.Cut(strings.TrimSpace(string(told)), " ")
+	committed, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return err
+	}
 	parts, err := modules(repository, commit)
 	if err != nil {
 		return err
 	}
-	stamp, err := git(repository, "log", "-1", "--format=%cI", commit)
+	// Package zip wants the folder that holds .git as a folder: in another worktree .git is a file.
+	shared, err := git(repository, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	if err != nil {
 		return err
 	}
-	committed, err := time.Parse(time.RFC3339, strings.TrimSpace(string(stamp)))
-	if err != nil {
-		return err
-	}
+	repository = filepath.Dir(strings.TrimSpace(string(shared)))
 	var tags, sums strings.Builder
 	for _, p := range parts {
 		lines, err := p.write(repository, commit, filepath.Join(out, "goproxy"), committed.UTC())
