@@ -54,6 +54,6 @@ rm -rf $own
 export GOPROXY=direct GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=url.file://$work/git.insteadOf GIT_CONFIG_VALUE_0=https://$root
 for module in $modules; do
 	go mod download -json "$module@$version" | sed -n 's/.*"Sum": "\(.*\)".*/\1/p' |
-		grep -qf - <(grep "^$module $version " "$repository/dist/NOTES.md") || { echo "$module: its tag makes other bytes"; exit 1; }
+		grep -qFf - <(grep "^$module $version " "$repository/dist/NOTES.md") || { echo "$module: its tag makes other bytes"; exit 1; }
 done
 echo "released: an empty module gets $(wc -w <<<"$modules") modules at $version, and runs the programs of README"
