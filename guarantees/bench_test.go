@@ -28,6 +28,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/shapes"
 )
 
 // Every benchmark has a floor: careful code with net/http and encoding/json for the same work, in
@@ -349,6 +350,25 @@ func BenchmarkPage(b *testing.B) {
 		versus(b, func() error { return fetch(hc, pageURL(0), decode(new(page[json.RawMessage]))) },
 			get(func([]lending.Transaction) error { return nil }))
 	})
+}
+
+// BenchmarkWatch compares learning from a response with decoding it by encoding/json.
+func BenchmarkWatch(b *testing.B) {
+	for _, test := range []struct {
+		name, body string
+		into       any
+	}{{"page", pageJSON(0, 200, 200), new(page[transaction])}, {"small", loanJSON, new(loan)}} {
+		b.Run(test.name, func(b *testing.B) {
+			ctx, learn := shapes.Watch(nil, nil).Observe(background, lending.Call{})
+			client := benchmarkClient(b, "https://service.example", &http.Client{Transport: always(test.body)})
+			_, err := client.Loans.TransactionsPaged(ctx, lending.LoanID(benchmarkID), nil)
+			require.Equal(b, test.name == "page", err == nil, "the context has the response in any case")
+			versus(b, func() error { return json.Unmarshal([]byte(test.body), test.into) }, func() error {
+				learn(lending.Call{Method: http.MethodGet, Route: "/api/Loan/get-transactions-paged/{loanId}"})
+				return nil
+			})
+		})
+	}
 }
 
 // walk ranges over a list of total records.

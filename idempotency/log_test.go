@@ -151,7 +151,7 @@ func TestStoreFailureAfterASuccess(t *testing.T) {
 
 func TestFailedCheckStopsTheSend(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
-		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{
+		service.Fail(fake.EmailRoute, lendingtest.Fault{
 			Status:     http.StatusTooManyRequests,
 			RetryAfter: time.Hour,
 		})

@@ -247,7 +247,7 @@ func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) (
 		return nil, err
 	}
 	ids := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
-		return strings.EqualFold(id, t.ids["applicationId"]) || !slices.Contains(again.IDs, id)
+		return t.ids.has(id) || !slices.Contains(again.IDs, id)
 	})
 	if len(ids) != 1 {
 		return nil, nil

@@ -18,6 +18,8 @@ type route struct {
 	adds      bool   // the mutation adds records to those of check
 	ids       bool   // a later step needs only the ids of the response
 	listsIDs  bool   // the reads list the ids of the response
+	isOne     bool   // the reads show at most one record, which can be missing although the mutation happened
+	byEmail   bool   // the check needs the e-mail addresses of the request, which no entry keeps
 	optional  bool   // a success needs no response: no later step uses it
 	replaces  bool   // the mutation may replace an earlier record
 	setsValue bool   // a resend sets the same value again
@@ -63,12 +65,14 @@ func rowOf(name string) route {
 	// The e-mail address identifies a customer: no lock is needed.
 	case "POST /api/Application/create-customer":
 		return route{
-			ids: true, check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomer,
+			ids: true, listsIDs: true, byEmail: true,
+			check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomer,
 			others: "creates a customer with the same e-mail address",
 		}
 	case "POST /api/ApplicationBulk/create-customers":
 		return route{
-			ids: true, check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomers,
+			ids: true, listsIDs: true, byEmail: true,
+			check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomers,
 			others: "creates all customers with the same e-mail addresses",
 		}
 
@@ -94,7 +98,7 @@ func rowOf(name string) route {
 	// An offer appears where there was none. The interface says: "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			adds: true, check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
+			adds: true, listsIDs: true, isOne: true, check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
 			others: "processes the application",
 			note:   "there is no new offer: the processing was rejected, has not begun, or is not finished",
 		}

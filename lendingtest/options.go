@@ -125,7 +125,8 @@ func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = 
 // A record of a learned route has the learned fields. The value is the service's own value if
 // the name matches and the type fits, otherwise an invented value of the right type. Fields that
 // this package has invented and no response has shown are omitted; published fields stay. Fields
-// are missing or null as often as in the real responses.
+// are missing or null as often as in the real responses. A time has the fraction and the offset of
+// a real time; a date in another form than ISO 8601 is learned as a text.
 //
 // An invented value is the same at each read of its record. The response of a sign-in is
 // published and does not change. [New] panics if learnt is not JSON of package shapes.

@@ -2,7 +2,6 @@ package shapes
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,9 +11,12 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Shape describes a place of the responses: kinds, names and counts. The only values are the words of a status or a type.
+// Shape describes a place of the responses: kinds, names and counts. The only values are the words of a status or a type,
+// and the offsets of times.
 //
 // The kinds are "null", "boolean", "integer", "number", "string", "UUID", "decimal string",
 // "date", "time", "time without a zone", "object", "list" and, below the maximum depth, "deep".
@@ -26,6 +28,9 @@ type Shape struct {
 	Items  *Shape            `json:"items,omitempty"`  // of a list
 	// Words has the values of a status, a type or the like: short words, at most 20. It is empty if a value was no word.
 	Words map[string]int `json:"words,omitempty"`
+	// Times has the ends of times, at most 20: the fraction of a second with 0 for each digit, and the offset, for example
+	// ".0000000Z", "+02:00" or, for a whole second without a zone, "".
+	Times map[string]int `json:"times,omitempty"`
 }
 
 const (
@@ -34,73 +39,77 @@ const (
 	maxWords = 20
 )
 
-func newShape() *Shape { return &Shape{Kinds: map[string]int{}, Fields: map[string]*Shape{}} }
+func newShape() *Shape { return &Shape{Kinds: map[string]int{}} }
 
-// add learns the value at the start of raw, which must be valid JSON without space before the value, and returns the rest.
-// It keeps nothing of raw, so it needs memory for each place and not for each value.
-func (s *Shape) add(name, raw []byte, depth int) (rest []byte) {
-	kind := kindOf(raw)
-	if (kind == "object" || kind == "list") && depth == maxDepth {
-		kind = "deep"
-	}
-	s.Kinds[kind]++
-	switch kind {
-	case "object":
-		return s.addMembers(raw[1:], depth)
-	case "list":
-		for raw = space(raw[1:]); raw[0] != ']'; raw = comma(raw) {
+// add learns the value at i of text, which must be valid JSON, and returns the end of the value.
+// It keeps nothing of text, so it needs memory for each place and not for each value.
+func (s *Shape) add(name, text []byte, i, depth int) (end int) {
+	switch text[i] {
+	case '{', '[':
+		if depth == maxDepth {
+			s.Kinds["deep"]++
+			return jsonsplit.End(text, i)
+		}
+		if text[i] == '{' {
+			return s.addMembers(text, i, depth)
+		}
+		s.Kinds["list"]++
+		for i = jsonsplit.Space(text, i+1); text[i] != ']'; i = jsonsplit.Next(text, i) {
 			if s.Items == nil {
 				s.Items = newShape()
 			}
-			raw = s.Items.add(name, raw, depth+1)
+			i = s.Items.add(name, text, i, depth+1)
 		}
-		return raw[1:]
+		return i + 1
 	}
-	length := valueLength(raw)
-	if raw[0] == '"' && hasWords(name) {
-		s.addWord(raw[1 : length-1])
+	end = jsonsplit.End(text, i)
+	value := text[i:end]
+	kind := kindOf(value)
+	s.Kinds[kind]++
+	if kind == "time" || kind == "time without a zone" {
+		s.addTime(value[len(`"2006-01-02T15:04:05`) : len(value)-1])
 	}
-	return raw[length:]
+	if value[0] == '"' && hasWords(name) {
+		s.addWord(value[1 : len(value)-1])
+	}
+	return end
 }
 
-func (s *Shape) addMembers(raw []byte, depth int) (rest []byte) {
+func (s *Shape) addMembers(text []byte, i, depth int) (end int) {
+	s.Kinds["object"]++
 	all, data := 0, 0
-	for raw = space(raw); raw[0] != '}'; raw = comma(raw) {
-		length := valueLength(raw)
-		quoted := raw[:length]
-		raw = space(space(raw[length:])[1:]) // behind the colon
-		field := s.Fields[string(quoted[1:length-1])]
+	for i = jsonsplit.Space(text, i+1); text[i] != '}'; i = jsonsplit.Next(text, i) {
+		name, value := jsonsplit.Member(text, i)
+		field := s.Fields[string(name)]
 		if field == nil {
-			if field = s.member(quoted); field == s.Values {
+			if field = s.member(string(name)); field == s.Values {
 				data++
 			}
 		}
 		all++
-		raw = field.add(quoted, raw, depth+1)
+		i = field.add(name, text, value, depth+1)
 	}
 	s.Map = s.Map || data > 0 && 2*data >= all
-	return raw[1:]
+	return i + 1
 }
 
-// member returns the shape of a member whose quoted name is not the name of a known field.
-func (s *Shape) member(quoted []byte) *Shape {
-	var name string
-	_ = json.Unmarshal(quoted, &name)
-	if s.Map || isData(name) || s.Fields[name] == nil && len(s.Fields) >= maxNames {
+// member returns the shape of a member with a name that is no known field.
+func (s *Shape) member(name string) *Shape {
+	if s.Map || isData(name) || len(s.Fields) >= maxNames {
 		if s.Values == nil {
 			s.Values = newShape()
 		}
 		return s.Values
 	}
-	if s.Fields[name] == nil {
-		s.Fields[name] = newShape()
+	if s.Fields == nil {
+		s.Fields = map[string]*Shape{}
 	}
+	s.Fields[name] = newShape()
 	return s.Fields[name]
 }
 
-// hasWords reports whether the values of a field with this quoted name are words of the service and never of a person.
-func hasWords(quoted []byte) bool {
-	name := bytes.Trim(quoted, `"`)
+// hasWords reports whether the values of a field with this name are words of the service and never of a person.
+func hasWords(name []byte) bool {
 	for _, end := range []string{"status", "type", "kind", "stage", "phase", "frequency", "category"} {
 		if len(name) >= len(end) && strings.EqualFold(string(name[len(name)-len(end):]), end) {
 			return true
@@ -126,6 +135,24 @@ func (s *Shape) addWord(text []byte) {
 	s.Words[string(text)]++
 }
 
+// addTime learns how a time ends.
+func (s *Shape) addTime(end []byte) {
+	end = bytes.Clone(end)
+	for i := 1; i < len(end) && end[0] == '.' && '0' <= end[i] && end[i] <= '9'; i++ {
+		end[i] = '0'
+	}
+	s.countTime(string(end), 1)
+}
+
+func (s *Shape) countTime(end string, n int) {
+	if s.Times == nil {
+		s.Times = map[string]int{}
+	}
+	if s.Times[end] > 0 || len(s.Times) < maxWords {
+		s.Times[end] += n
+	}
+}
+
 // noWords stands among the words of a place that has other texts, too.
 const noWords = ""
 
@@ -137,7 +164,7 @@ func merge(into, from *Shape) *Shape {
 	if into == nil {
 		into = newShape()
 	}
-	if into.Fields == nil { // read from JSON
+	if into.Fields == nil && from.Fields != nil {
 		into.Fields = map[string]*Shape{}
 	}
 	for kind, n := range from.Kinds {
@@ -154,6 +181,9 @@ func merge(into, from *Shape) *Shape {
 	}
 	if len(into.Words) > maxWords || into.Words[noWords] > 0 {
 		into.Words = map[string]int{noWords: 1}
+	}
+	for end, n := range from.Times {
+		into.countTime(end, n)
 	}
 	into.Map = into.Map || from.Map
 	into.Values, into.Items = merge(into.Values, from.Values), merge(into.Items, from.Items)
@@ -253,21 +283,17 @@ func (s *Shape) places(path string, optional bool) map[string]string {
 	return all
 }
 
-// kindOf returns the kind of the value at the start of raw.
-func kindOf(raw []byte) string {
-	switch raw[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "list"
+// kindOf returns the kind of a value that is no object and no list.
+func kindOf(value []byte) string {
+	switch value[0] {
 	case 'n':
 		return "null"
 	case 't', 'f':
 		return "boolean"
 	case '"':
-		return stringKind(raw[1 : valueLength(raw)-1])
+		return stringKind(value[1 : len(value)-1])
 	}
-	if number := raw[:valueLength(raw)]; bytes.ContainsAny(number, ".eE") || len(number) > 18 {
+	if bytes.ContainsAny(value, ".eE") || len(value) > 18 {
 		return "number"
 	}
 	return "integer"
@@ -289,57 +315,12 @@ func stringKind(text []byte) string {
 	case len(text) < 10 || len(text) > 40 || text[4] != '-' || text[7] != '-':
 		return "string"
 	}
-	for _, form := range []struct{ layout, kind string }{
-		{time.RFC3339, "time"}, {"2006-01-02T15:04:05", "time without a zone"}, {time.DateOnly, "date"},
-	} {
-		if _, err := time.Parse(form.layout, string(text)); err == nil {
+	for _, form := range []struct{ end, kind string }{{"", "time"}, {"Z", "time without a zone"}, {"T00:00:00Z", "date"}} {
+		if _, err := time.Parse(time.RFC3339, string(text)+form.end); err == nil {
 			return form.kind
 		}
 	}
 	return "string"
-}
-
-// valueLength returns the length of the value at the start of raw.
-func valueLength(raw []byte) int {
-	switch raw[0] {
-	case '"':
-		for i := 1; ; i++ {
-			switch raw[i] {
-			case '\\':
-				i++
-			case '"':
-				return i + 1
-			}
-		}
-	case '{', '[':
-		for i, open := 1, 1; ; i++ {
-			switch raw[i] {
-			case '"':
-				i += valueLength(raw[i:]) - 1
-			case '{', '[':
-				open++
-			case '}', ']':
-				if open--; open == 0 {
-					return i + 1
-				}
-			}
-		}
-	}
-	if end := bytes.IndexAny(raw, ",]} \t\r\n"); end >= 0 {
-		return end
-	}
-	return len(raw)
-}
-
-// space returns raw behind white space.
-func space(raw []byte) []byte { return bytes.TrimLeft(raw, " \t\r\n") }
-
-// comma returns raw behind white space and a comma, or at the closing bracket.
-func comma(raw []byte) []byte {
-	if raw = space(raw); raw[0] == ',' {
-		raw = space(raw[1:])
-	}
-	return raw
 }
 
 // family returns the wider kind that includes a kind.

@@ -1,7 +1,8 @@
 // Package shapes learns the field names and types of the service's records from the responses of
 // a real service, because the interface does not publish all of them. The package keeps names,
 // types and counts. Of the values it keeps at most 20 short words of a field that is called a
-// status, type, kind, stage, phase, frequency or category.
+// status, type, kind, stage, phase, frequency or category, and of a time the number of digits
+// and the offset.
 //
 // [Seen] learns from responses and compares two sets of responses. [Watch] follows a client in
 // production and reports each change once. With the JSON of a Seen in lendingtest.WithShapes,
@@ -25,6 +26,8 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
 // Seen has the shape of the responses of each route, by method and path template, for example
@@ -48,12 +51,12 @@ func (s Seen) Learn(route string, body []byte) bool {
 // read returns nil if the response has nothing to learn.
 func read(route string, body []byte) *Shape {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // .NET hosts may send a byte order mark
-	if !template.MatchString(route) || !json.Valid(body) {
+	if !template.MatchString(route) || !jsonsplit.Valid(body) {
 		return nil
 	}
 	s := newShape()
 	name, _, _ := strings.Cut(route, "/{") // ends with the last word of the route, for example application-status
-	s.add([]byte(name), body, 0)
+	s.add([]byte(name), body, 0, 0)
 	return s
 }
 

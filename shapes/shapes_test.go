@@ -288,6 +288,40 @@ func TestWordsOfAStatus(t *testing.T) {
 	assert.Contains(t, string(kept), `"words":{"Under Review":1}`)
 }
 
+// Of a time the digits of the fraction and the offset are learnt, up to twenty of them.
+func TestFractionsAndOffsetsOfTimes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ value, kind, end string }{
+		{"2026-11-20T12:34:56Z", "time", "Z"},
+		{"2026-11-20T12:34:56.1234567Z", "time", ".0000000Z"},
+		{"2026-11-20T12:34:56.789+02:00", "time", ".000+02:00"},
+		{"2026-11-20T12:34:56-05:00", "time", "-05:00"},
+		{"2026-11-20T12:34:56", "time without a zone", ""},
+		{"2026-11-20T12:34:56.10", "time without a zone", ".00"},
+		{"2026-11-20", "date", "none"},
+		{"2026-11-31T12:34:56Z", "string", "none"},
+		{"2026-11-20T12:34", "string", "none"},
+	} {
+		t.Run(test.value, func(t *testing.T) {
+			t.Parallel()
+			seen := shapes.Seen{}
+			require.True(t, seen.Learn(loanRoute, []byte(`"`+test.value+`"`)))
+			want := map[string]int{test.end: 1}
+			if test.end == "none" {
+				want = nil
+			}
+			assert.Equal(t, test.kind, seen[loanRoute].Class())
+			assert.Equal(t, want, seen[loanRoute].Times)
+		})
+	}
+	w := watch(t, nil)
+	for i := range 30 {
+		changes := w.answer(fmt.Sprintf(`{%s"at":"2026-11-20T12:34:56+00:%02d"}`, id, i))
+		assert.Empty(t, changes, "another offset is no change")
+	}
+	assert.Len(t, w.Seen()[loanRoute].Fields["at"].Times, 20)
+}
+
 // A long list costs memory for its places and not for its rows.
 func TestLongListsCostLittleMemory(t *testing.T) { // not parallel: it counts allocations
 	row := `{"id":"` + loanID + `","amount":12.5,"status":"On Hold","when":"2026-11-20T12:00:00Z","note":"a\"b"}`

@@ -31,8 +31,8 @@ type Watcher struct {
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //
 // A change has names and types, and never a value. The first response of a route is not a
-// change. A panic of report is logged with its type. A watcher keeps up to 200 routes with 2,000 places each, and ignores responses above 1
-// MiB.
+// change. A panic of report is logged with its type. A watcher keeps up to 200 routes with 2,000
+// places each, and ignores responses above 1 MiB.
 func Watch(known Seen, report func(change string)) *Watcher {
 	return &Watcher{report: report, seen: known.Merge(nil)}
 }
@@ -128,6 +128,11 @@ func (s *Shape) covers(other *Shape) bool {
 	for text := range other.Words {
 		if s.Words[text] == 0 && s.Words[noWords] == 0 {
 			return false // no change, but worth keeping
+		}
+	}
+	for end := range other.Times {
+		if s.Times[end] == 0 && len(s.Times) < maxWords {
+			return false
 		}
 	}
 	return s.Values.covers(other.Values) && s.Items.covers(other.Items)

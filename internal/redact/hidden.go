@@ -42,8 +42,15 @@ func IsKnown(err error) bool {
 	return safe || known
 }
 
-// IsMisconfigured is [neterr.IsMisconfigured], also for the causes of hidden errors.
+// IsMisconfigured is [neterr.IsMisconfigured], also for the causes of hidden errors and for errors
+// with the method NeedsPerson.
 func IsMisconfigured(err error) bool {
+	if _, ok := errors.AsType[interface {
+		error
+		NeedsPerson()
+	}](err); ok {
+		return true
+	}
 	if hidden, ok := errors.AsType[*hidden](err); ok && hidden.cause() != nil && IsMisconfigured(hidden.cause()) {
 		return true
 	}

@@ -37,6 +37,7 @@ type shape struct {
 	Values *shape            `json:"values"`
 	Items  *shape            `json:"items"`
 	Words  map[string]int    `json:"words"` // of a status or a type; with "" if there are other texts, too
+	Times  map[string]int    `json:"times"` // the ends of times, for example ".000+02:00"
 }
 
 // publishedFields has the published fields by a part of the route.
@@ -86,7 +87,7 @@ func (m *maker) fit(v any, s *shape, at string) any {
 		if text, ok := v.(string); ok && len(s.Words) > 0 && s.Words[""] == 0 && s.Kinds["string"] > 0 {
 			return s.word(text)
 		}
-		if kept, ok := kindred(v, s.Kinds); ok {
+		if kept, ok := s.kindred(v, at); ok {
 			return kept
 		}
 	}
@@ -176,10 +177,8 @@ func (m *maker) made(kind string, s *shape, at string) any {
 		return fmt.Sprintf("%08x-5eed-4000-8000-%012x", uint32(h>>32), h&(1<<48-1))
 	case "date":
 		return day.Format(time.DateOnly)
-	case "time":
-		return day.Format(time.RFC3339)
-	case "time without a zone":
-		return day.Format(record.StampForm)
+	case "time", "time without a zone":
+		return s.time(day, kind, at)
 	case "string":
 		if len(s.Words) > 0 && s.Words[""] == 0 {
 			return s.word(at)
@@ -200,19 +199,39 @@ func (s *shape) word(own string) string {
 	return all[hash(own)%uint64(len(all))]
 }
 
+// time returns the time with a learned end.
+func (s *shape) time(t time.Time, kind, at string) string {
+	var ends []string
+	for _, end := range slices.Sorted(maps.Keys(s.Times)) {
+		if strings.ContainsAny(end, "Z+-") == (kind == "time") {
+			ends = append(ends, end)
+		}
+	}
+	end := ".0000000" // unless it was learned
+	if kind == "time" {
+		end += "Z"
+	}
+	if len(ends) > 0 {
+		end = ends[hash(at, "end")%uint64(len(ends))]
+	}
+	offset := strings.TrimLeft(end, ".0123456789")
+	if zone, err := time.Parse("Z07:00", offset); err == nil {
+		t = t.In(zone.Location())
+	}
+	return t.Format("2006-01-02T15:04:05"+strings.TrimSuffix(end, offset)) + offset
+}
+
 func hash(texts ...string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(strings.Join(texts, "\x00")))
 	return h.Sum64()
 }
 
-var (
-	decimalForm = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
-	zonelessAt  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+$`)
-)
+var decimalForm = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
 
 // kindred returns an own value that already has a learned kind or is easily converted.
-func kindred(v any, kinds map[string]int) (fitting any, ok bool) {
+func (s *shape) kindred(v any, at string) (fitting any, ok bool) {
+	kinds := s.Kinds
 	switch v := v.(type) {
 	case bool:
 		return v, kinds["boolean"] > 0
@@ -233,12 +252,16 @@ func kindred(v any, kinds map[string]int) (fitting any, ok bool) {
 			return v, true
 		case decimalForm.MatchString(v):
 			return json.Number(v), kinds["number"] > 0
-		case zonelessAt.MatchString(v) && kinds["time without a zone"]+kinds["time"] == 0:
-			return v[:len(time.DateOnly)], kinds["date"] > 0
-		case zonelessAt.MatchString(v) && kinds["time without a zone"] == 0:
-			return v + "Z", kinds["time"] > 0
-		case zonelessAt.MatchString(v):
-			return v, true
+		}
+		own, err := time.Parse(record.StampForm, v)
+		switch {
+		case err != nil:
+		case kinds["time without a zone"] > 0:
+			return s.time(own, "time without a zone", at), true
+		case kinds["time"] > 0:
+			return s.time(own, "time", at), true
+		default:
+			return own.Format(time.DateOnly), kinds["date"] > 0
 		}
 	}
 	return nil, false

@@ -1,7 +1,7 @@
 // Package partner is a partner's program for an order, from nothing to a confirmed withdrawal.
 // The examples under contrib share it. Each command has an idempotency key made of the order.
 // Onboard always starts at the first command; the progress is in the idempotency log only.
-package partner
+package order
 
 import (
 	"context"
