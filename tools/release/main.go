@@ -3,9 +3,9 @@
 //
 //	release [-out dist] [-commit HEAD]
 //
-// The folder goproxy in it serves as GOPROXY=file://…/goproxy. NOTES.md has the section Unreleased of CHANGELOG.md, and
-// the lines of go.sum for every module. TAGS has the tags that git needs. The version is the one that the modules under
-// contrib require of each other.
+// The folder goproxy serves as GOPROXY=file://…/goproxy. NOTES.md has the section Unreleased of CHANGELOG.md, and the
+// lines of go.sum for every module. TAGS lists the tags for git. The modules under contrib require the root, and each
+// other, in the version of the release.
 package main
 
 import (
@@ -82,8 +82,8 @@ func release(repository, commit, out string) error {
 	}
 	_, changes, _ := strings.Cut(string(changelog), "\n## [Unreleased]\n")
 	changes, _, _ = strings.Cut(changes, "\n## ")
-	notes := fmt.Sprintf("# %s\n\n%s\n\n## Checksums\n\nThe lines of `go.sum`:\n\n```\n%s```\n", parts[0].Version.Version,
-		strings.TrimSpace(changes), sums.String())
+	notes := fmt.Sprintf("# %s\n\n%s\n\n## Checksums\n\nThe lines of `go.sum`:\n\n```\n%s```\n",
+		parts[0].Version.Version, strings.TrimSpace(changes), sums.String())
 	return errors.Join(os.WriteFile(filepath.Join(out, "NOTES.md"), []byte(notes), 0o644),
 		os.WriteFile(filepath.Join(out, "TAGS"), []byte(tags.String()), 0o644))
 }
