@@ -107,10 +107,11 @@ func (k *keyedCall) needReview(ctx context.Context, why string) error {
 		if !k.data.Doubt.Happened || k.data.Hold > 0 || k.data.canRebuild() {
 			lock = k.entry.Lock
 		}
-		k.data.Doubt.Why = why
+		k.data.Doubt.Why, k.data.Doubt.Told = why, true
 		if err := k.save(ctx, store.NeedsReview, lock); err != nil {
 			return k.unsaved(err)
 		}
+		k.makesReview = true
 	}
 	return k.refuse(Error{kind: ErrNeedsReview, Why: why})
 }

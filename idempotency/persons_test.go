@@ -21,12 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	partner "github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/lendingtest"
 )

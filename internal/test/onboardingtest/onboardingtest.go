@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 )
 
 var (
@@ -65,7 +65,7 @@ func child(address string, open func(entries string) (store.Store, func() error,
 		return err
 	}
 	log, err := idempotency.NewLog(entries, &idempotency.Options{
-		MaxLateness: held + lag + margin, SafeToRepeat: partner.SafeToRepeat,
+		MaxLateness: held + lag + margin, SafeToRepeat: order.SafeToRepeat,
 	})
 	if err == nil {
 		err = work(context.Background(), address, n, log)

@@ -1,7 +1,7 @@
 // Package partner is a partner's program for an order, from nothing to a confirmed withdrawal.
 // The examples under contrib share it. Each command has an idempotency key made of the order.
 // Onboard always starts at the first command; the progress is in the idempotency log only.
-package partner
+package order
 
 import (
 	"context"
@@ -48,9 +48,12 @@ func (o Order) key(ctx context.Context, command string) context.Context {
 
 // Partner carries out orders.
 type Partner struct {
-	Client  *lending.Client
-	Ask     func(context.Context, lending.LoanID) (lending.Secret, error) // asks the customer for the one-time password
-	Persons bool                                                          // the partner has no checks of its own: persons decide what no published field shows
+	Client *lending.Client
+
+	// Ask asks the customer for the one-time password of a loan.
+	Ask func(context.Context, lending.LoanID) (lending.Secret, error)
+
+	Persons bool // the partner has no checks of its own: persons decide what no published field shows
 }
 
 // checked returns a context with the key of a command, and with a check of the partner's own for
