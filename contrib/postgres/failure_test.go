@@ -134,7 +134,7 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 }
 
 // The stores try a statement again only after temporary errors of the server.
-func TestWhatIsTriedAgain(t *testing.T) {
+func TestTemporaryErrorsAreTriedAgain(t *testing.T) {
 	pool := migrated(t)
 	_, err := pool.Exec(t.Context(), `CREATE SEQUENCE tries;
 		CREATE TABLE refusal (state text, times int);
