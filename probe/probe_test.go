@@ -80,7 +80,7 @@ func seed(service *lendingtest.Service, c *canaries) (loan string) {
 	}).ID
 	application := ""
 	for i := range 5 {
-		added := service.AddApplication(lendingtest.Application{
+		id := service.AddApplication(lendingtest.Application{
 			CustomerID: customer, PartnerID: lendingtest.PartnerID, AgentID: id, BusinessName: c.next(), BusinessZip: "94105",
 			ExtraInformation: map[string]string{"years": "7", "note": c.next()}, Status: lendingtest.StatusLoanOpened,
 			Accounts: []lendingtest.BankAccount{{
@@ -94,23 +94,25 @@ func seed(service *lendingtest.Service, c *canaries) (loan string) {
 			},
 			Applicants:   []lendingtest.Applicant{person},
 			Requirements: []lendingtest.Requirement{{ID: id, FileType: "BankStatement", Description: c.next()}},
-		})
-		service.AddMessages(added.ID, lendingtest.Message{Message: c.next(), Sender: "credit desk", CreatedUTC: day})
+			Messages:     []lendingtest.Message{{Message: c.next(), Sender: "credit desk", CreatedUTC: day}},
+		}).ID
 		if i == 0 {
-			application = added.ID
+			application = id
 		}
 	}
-	loan = service.AddLoan(lendingtest.Loan{ApplicationID: application}).ID
+	var withdrawals []lendingtest.Withdrawal
+	for i := range 5 {
+		at := lendingtest.Timestamp{Time: day.AddDate(0, 0, i)}
+		withdrawals = append(withdrawals, lendingtest.Withdrawal{
+			Amount: 2500_00, AdvanceRate: 0.8, Status: "Completed", DateUTC: at, CreatedUTC: at,
+		})
+	}
+	loan = service.AddLoan(lendingtest.Loan{ApplicationID: application, Withdrawals: withdrawals}).ID
 	for i := range 205 {
 		at := lendingtest.Timestamp{Time: day.AddDate(0, 0, i)}
 		service.AddTransactions(loan, lendingtest.Transaction{
 			Type: "direct debit", Amount: lendingtest.Cents(1000_00 + i), Description: "Repayment", DateUTC: at,
 		})
-		if i < 5 {
-			service.AddWithdrawals(loan, lendingtest.Withdrawal{
-				Amount: 2500_00, AdvanceRate: 0.8, Status: "Completed", DateUTC: at, CreatedUTC: at,
-			})
-		}
 	}
 	return loan
 }

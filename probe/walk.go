@@ -369,6 +369,7 @@ func assumedBankData() *lending.BankingDataRequest {
 
 func (p *prober) process(ctx context.Context, again bool) error {
 	var id lending.OfferID
+	before, _ := p.client.Applications.Status(ctx, p.run.Application)
 	err := p.mutate(ctx, "process", func(ctx context.Context) (err error) {
 		id, err = p.client.Applications.Process(ctx, p.run.Application)
 		return err
@@ -389,6 +390,16 @@ func (p *prober) process(ctx context.Context, again bool) error {
 		}
 		return err == nil
 	})
+	switch after, read := p.client.Applications.Status(ctx, p.run.Application); {
+	case again || read != nil:
+		p.unseen("processing shows", "the status could not be compared")
+	case after != before:
+		p.fact("processing shows", "", "another status")
+	case err == nil:
+		p.fact("processing shows", "", "an offer and the same status")
+	default:
+		p.fact("processing shows", "", "neither offer nor status")
+	}
 	if err == nil {
 		p.fact("process answers", "", map[bool]string{true: "the id of the offer", false: "another id"}[contains(raw, id.String())])
 		return p.run.change(func() { p.run.Offer = id })
