@@ -50,6 +50,8 @@ type attempt struct {
 	inDoubt bool            // an earlier send may have succeeded
 	changed []byte          // the fingerprint of a request that differs from the recorded request; else nil
 	outcome lending.Outcome // the outcome of the send
+
+	makesReview bool // this call has recorded that the key needs a review
 }
 
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
@@ -60,6 +62,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	}
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, route: routeName(call)}
 	k.row = routeOf(call, k.route)
+	k.safeToRepeat = k.safeToRepeat || !call.IsRaw() && s.repeats(k.route)
 	k.lock = s.lockFor(k.row, call)
 	s.clients.LoadOrStore(call.Account(), call.Client())
 	answer, err := k.turns(ctx)
@@ -75,11 +78,17 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	return answer, k.record(ctx, answer, err)
 }
 
-// news returns err, or nil if this process has reported the review of the key before.
+// news returns err, or nil if the review of the key was reported before: by the call that made the
+// review, or in this process if the review is that of another key's call or of Check.
 func (k *keyedCall) news(err error) error {
-	if !errors.Is(err, ErrNeedsReview) {
+	switch {
+	case !errors.Is(err, ErrNeedsReview):
 		k.reviews.Delete(k.key)
 		return err
+	case k.makesReview:
+		return err
+	case k.data.Doubt.Told:
+		return nil
 	}
 	if _, known := k.reviews.LoadOrStore(k.key, true); known {
 		return nil
