@@ -68,7 +68,7 @@ func TestValue(t *testing.T) {
 			"",
 			recordjson.Error{Path: "Extra.name", Kind: recordjson.Conflict, Message: "stands in a field of its own"},
 		},
-		{"itself", itself, "", recordjson.Error{Path: "next", Message: "holds itself"}},
+		{"itself", itself, "", recordjson.Error{Path: "next.next.next.next", Message: "is nested too deep, or holds itself"}},
 		{"not UTF-8", order{Name: "\xff"}, "", recordjson.Error{Path: "name", Message: "must be valid UTF-8"}},
 		{
 			"a name not UTF-8",
