@@ -32,7 +32,7 @@ help:
 
 ##@ Use
 
-.PHONY: demo test race contrib cover fuzz bench flaky mutants
+.PHONY: demo test cover race contrib fuzz bench flaky mutants
 demo: ## Run the quickstart against the service in process
 	go run ./examples/quickstart
 
@@ -49,14 +49,14 @@ raced = go test -race -shuffle=on $(timed)
 covered = mkdir -p $(BIN) && profile=$(BIN)/cover-$$(go list -m | tr / -).out && $(1) -coverpkg=./... -coverprofile=$$profile ./... && \
   awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $$profile
 
+cover: ## The same, and hold the root's coverage floors of tools/coverage.txt
+	@$(call covered,go test $(timed))
+
 race: ## Run the tests with the race detector, in a random order
 	@$(raced) ./...
 
 contrib: ## The same for each module under contrib, and hold their coverage floors
 	@$(call in-modules,$(CONTRIB),$(call covered,$(raced)))
-
-cover: ## Hold the coverage floors of tools/coverage.txt, in every module
-	@$(call in-modules,. $(CONTRIB),$(call covered,go test $(timed)))
 
 fuzz: ## Fuzz each target for FUZZTIME (10s); the tests run the seeds
 	@for pkg in $$(go list ./...); do \
@@ -81,8 +81,8 @@ mutants: ## Break the code of the package PKG=./webhook in many places, and list
 
 ##@ Gates
 
-.PHONY: check lint docs api versions cross axe-peer openapi-peer restate-peer vuln tools-test
-check: test race contrib axe-peer openapi-peer restate-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api released versions cross axe-peer openapi-peer restate-peer vuln tools-test
+check: cover race contrib axe-peer openapi-peer restate-peer tools-test lint docs api released versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
 # less processor time if it collects garbage less often.
@@ -102,35 +102,39 @@ docs: tools ## Comments name existing declarations, comments and tests are plain
 api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do; REF=v1.2.0 compares with that version
 	@tools/api.sh $(BIN)/apidiff $(REF)
 
-# What takes longest under contrib kills processes and servers, or repeats suites in other modes of PostgreSQL. It holds
-# what databases keep, with any Go version.
-kills := ^Test(Cluster|Standby|Crash|Failover|Fleet|NothingIsLost|ManyDeadLetters|AsynchronousCommit|WorkTxDoesNotGuess)|Kill|KeepTheirContracts/(behind|serializable|with)
+released: proxy ## An empty module gets every module of the last commit offline, by GOPROXY and by tags, and runs README's programs
+	@tools/released.sh
 
-versions: ## Run vet and the tests with the other Go version that is supported, without the slowest of contrib, and hold the root's coverage floors
+# The behavior of net/http, encoding/json, crypto and testing/synctest differs between versions of Go, and shows here. A
+# database keeps the same with each version, and the simulations make the same decisions.
+versioned := . ./guarantees ./idempotency/... ./webhook ./internal/...
+slow := ^Test(Conformance|NoValueIsShown|SuccessOfEveryRoute|StoreHangs|SessionsSimulation|MutationsSimulation|RandomJourneys|FrozenProcess|TransportThatRepeats|ValuesCannotEnd|ClosedConnections)
+simulated := ^Test(SessionsSimulation|MutationsSimulation|RandomJourneys|NoValueIsShown)
+
+versions: ## Run vet with the other Go version that is supported, and the tests of what depends on the version
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
-	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme, race and contrib"; continue; fi; \
-	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had; the floors with the Go of this machine:"; unset GOTOOLCHAIN; fi; \
-	  go vet ./... && $(call covered,go test -vet=off $(timed)) || exit 1; \
-	  ($(call in-modules,$(CONTRIB) $(TESTS),go vet ./... && go test -vet=off $(timed) -skip '$(kills)' ./...)) || exit 1; done
+	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates cover, race and contrib"; continue; fi; \
+	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
+	  go test -vet=off $(timed) -skip '$(simulated)' $(versioned) || exit 1; \
+	  ($(call in-modules,. $(CONTRIB) $(TESTS),go vet ./...)) || exit 1; done
 
-# Faults on the wire, clocks, programs, and the tests of suites for stores do not know how wide an int is.
-compiled := ./examples/... ./internal/test/... ./lendingtest/storetest
-slow := ^Test(Conformance|NoValueIsShown|SuccessOfEveryRoute|StoreHangs|SessionsSimulation|MutationsSimulation|RandomJourneys|FrozenProcess|TransportThatRepeats|ValuesCannotEnd)
+# Integers of the machine's size count bytes, pages and tries. Faults on the wire, clocks and programs do not know them.
+sized := . ./guarantees ./idempotency/... ./webhook ./lendingtest ./shapes $(addprefix ./internal/,base64json batch jsonplan jsonsplit page recordjson verdict)
 
-# For darwin and windows vet compiles what a program imports, and checks the types of programs and tests; the two programs
+# For darwin and windows vet compiles what a program imports, and checks the types of programs and tests; the programs
 # that users install are linked. The one function of contrib/river knows no system, and River takes a minute for each.
-cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile the library and its tests for darwin and windows
+cross: ## Run the tests of what counts on 32 bits, where linux/386 runs, and compile the library and its tests for it, darwin and windows
 	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./examples/quickstart; \
-	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; \
-	  if [ $$status != 126 ]; then go vet $(compiled); go test -vet=off -skip '$(slow)' $$(go list ./... | grep -Fxv "$$(go list $(compiled))"); else \
-	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; go vet ./...; fi
-	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/lending-ops ./cmd/lending-sandbox; \
+	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; go vet ./...; \
+	  if [ $$status != 126 ]; then go test -vet=off -skip '$(slow)' $(sized); else \
+	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; fi
+	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/...; \
 	  ($(call in-modules,. $(filter-out ./contrib/river,$(CONTRIB)),go vet ./...)) || exit 1; done
 
-axe-peer: ## Judge the sandbox's and the operator's page with axe-core in chromium; says so and goes on when npm cannot be had
+axe-peer: ## Run tests/browser, and judge the pages with axe-core in chromium; says so and goes on without when npm cannot be had
 	@tools/axe.sh $(BIN)/axe
 
-openapi-peer: ## Have somebody else's validator judge every answer of lendingtest; says so and goes on when npm cannot be had
+openapi-peer: ## Run tests/openapi, and have Prism judge every answer of lendingtest; says so and goes on without when npm cannot be had
 	@tools/prism.sh $(BIN)/prism
 
 restate-peer: ## See orders through with workers of Restate's server that are killed; says so and goes on when npm cannot be had
@@ -144,7 +148,7 @@ tools-test: ## Run the tests of the tools that are this project's own, and look 
 
 ##@ Upkeep
 
-.PHONY: tools doc ci release
+.PHONY: tools doc ci proxy release version
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
@@ -156,13 +160,22 @@ doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	$(BIN)/pkgsite -http localhost:6060 .
 
 # The same commit makes the same bytes: no path, build id or version control of this machine goes in.
-release: ## Build the sandbox for linux, darwin and windows into .tools/release, with checksums
-	@rm -rf $(BIN)/release; mkdir -p $(BIN)/release
+proxy: ## Write the modules of the last commit into dist/goproxy, a file GOPROXY, and their checksums into dist/NOTES.md
+	@rm -rf dist; mkdir -p dist; go -C tools build -o $(BIN)/release ./release; $(BIN)/release
+
+release: proxy ## The same, and the programs of cmd for linux, darwin and windows with checksums
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
-	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; name=sandbox-$$GOOS-$$GOARCH; \
-	  if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
-	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./cmd/lending-sandbox; done
-	@cd $(BIN)/release && sha256sum sandbox-* | tee SHA256SUMS
+	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
+	  for program in cmd/*/; do \
+	    name=$$(basename $$program)-$$GOOS-$$GOARCH; if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
+	    go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o dist/$$name ./$$program; done; done
+	@cd dist && sha256sum lending-* | tee SHA256SUMS
+	@echo "when dist/NOTES.md is right: xargs -n1 git tag <dist/TAGS"
+
+version: ## Have the modules require VERSION of each other, the version to release next
+	@for m in $(CONTRIB) $(TESTS); do (cd $$m && \
+	  go mod edit $$(go mod edit -json | sed -n 's,.*"Path": "\($(MODULE)[^"]*\)".*,\1,p' | sort -u | \
+	    grep -Fxv "$$(sed -n 's/^module //p' go.mod)" | sed 's,.*,-require=&@$(VERSION),') && go mod tidy); done
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run

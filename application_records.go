@@ -13,7 +13,7 @@ type UserRequest struct {
 	FirstName    string `json:"firstName"`    // at most 50 characters
 	LastName     string `json:"lastName"`     // at most 50 characters
 	Email        string `json:"email"`        // an e-mail address of at most 50 characters
-	Password     Secret `json:"password"`     // the service's rules are not published
+	Password     Secret `json:"password"`     // required; the service's further rules are not published
 	MobileNumber string `json:"mobileNumber"` // ten digits, and any punctuation
 	Extra        any    `json:"-"`            // further fields: marshals to a JSON object
 }
@@ -24,6 +24,7 @@ func (r UserRequest) check(c *checks) {
 	c.maxLength("email", r.Email, 50)
 	address, err := mail.ParseAddress(r.Email)
 	c.that(err == nil && address.Address == r.Email, "email", CodeFormat, "must be an e-mail address")
+	c.secret(!r.Password.IsZero(), "password")
 	c.that(hasTenDigits(r.MobileNumber), "mobileNumber", CodeFormat, "must hold exactly ten digits beside punctuation")
 }
 

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -15,9 +16,17 @@ import (
 // Credentials are for [WithCredentials].
 type Credentials struct {
 	Username           string // required
-	Password           Secret // required
+	Password           Secret // required, unless there is a function Current
 	TrustedDeviceToken Secret // optional; a trusted device may need no two-factor code
 	IPAddress          string // optional
+
+	// Current returns the user and the password of the next sign-in, for example from a vault, so
+	// that a program rotates them without a restart. The session asks before each sign-in, and
+	// once more if the service rejects the sign-in. A rejected pair is not sent again by this
+	// process, unless [Session.SignIn] asks for it: change the password at the service first.
+	// Current must return when ctx ends. Username still names the account in the [TokenStore]
+	// and in the log of mutations; Password is not used.
+	Current func(ctx context.Context) (username string, password Secret, err error)
 
 	// TwoFactor returns the code that the service sent for challenge. The function may ask a
 	// person and take minutes. It must return when ctx ends, because [Client.Close] waits for
@@ -28,7 +37,8 @@ type Credentials struct {
 }
 
 func (cr *Credentials) check(c *checks) {
-	LoginRequest{Username: cr.Username, Password: cr.Password}.check(c)
+	c.that(cr.Username != "", "username", CodeRequired, "must not be empty")
+	c.that(!cr.Password.IsZero() || cr.Current != nil, "password", CodeRequired, "must not be empty")
 }
 
 // Challenge is a sign-in that waits for its two-factor code. A Challenge holds no secret: store
@@ -166,8 +176,15 @@ type reply struct {
 
 // signIn gets a new token for the engine.
 func (s *session) signIn(ctx context.Context) (signin.Issue, error) {
-	codeSent := false
-	return contained(func() (signin.Issue, error) { return s.login(ctx, &codeSent) }, &codeSent)
+	codeSent, sent := false, login{}
+	issue, err := contained(func() (signin.Issue, error) { return s.login(ctx, &codeSent, &sent) }, &codeSent)
+	if failed, ok := errors.AsType[*signin.Failure](err); ok {
+		failed.Unsent = sent == login{}
+		if failed.Class == signin.Refused {
+			failed.By = s.by(sent)
+		}
+	}
+	return issue, err
 }
 
 // complete takes the second step of a sign-in that another call began.
@@ -183,18 +200,13 @@ func (s *session) complete(ctx context.Context, challenge Challenge, code string
 }
 
 // login signs in, with a second step if the service asks for a code, and then sets codeSent.
-func (s *session) login(ctx context.Context, codeSent *bool) (signin.Issue, error) {
-	answer := reply{sent: time.Now()}
+func (s *session) login(ctx context.Context, codeSent *bool, sent *login) (signin.Issue, error) {
+	var answer reply
 	ctx = CaptureResponse(ctx, &answer.Response)
-	user, err := s.auth.Login(ctx, LoginRequest{
-		Username:           s.credentials.Username,
-		Password:           s.credentials.Password,
-		TrustedDeviceToken: s.credentials.TrustedDeviceToken,
-		IPAddress:          s.credentials.IPAddress,
-	})
+	user, err := s.firstStep(ctx, &answer, sent)
 	if err == nil && user.RequiresTwoFactor {
 		*codeSent = true
-		user, err = s.secondStep(ctx, &answer)
+		user, err = s.secondStep(ctx, sent.username, &answer)
 	}
 	if err != nil {
 		return signin.Issue{}, err
@@ -202,9 +214,43 @@ func (s *session) login(ctx context.Context, codeSent *bool) (signin.Issue, erro
 	return signedIn(user, &answer)
 }
 
+// firstStep sends the user and the password, and notes them in sent. After a rejection it asks
+// Current once more, and sends another pair.
+func (s *session) firstStep(ctx context.Context, answer *reply, sent *login) (*FullApplicationUser, error) {
+	var rejection error
+	for {
+		present, err := s.present(ctx)
+		if err == nil && s.credentials.Current != nil && s.rejected().has(present) {
+			err = errRejectedBefore
+		}
+		if err != nil {
+			return nil, cmp.Or(rejection, err)
+		}
+		again := *sent != login{}
+		*sent, answer.sent = present, time.Now()
+		user, err := s.auth.Login(ctx, LoginRequest{
+			Username:           present.username,
+			Password:           NewSecret(present.password),
+			TrustedDeviceToken: s.credentials.TrustedDeviceToken,
+			IPAddress:          s.credentials.IPAddress,
+		})
+		if !isRefusal(err) && (err != nil || user.RequiresTwoFactor || !user.Token.IsZero()) {
+			return user, err
+		}
+		if s.credentials.Current == nil {
+			return user, err
+		}
+		s.rejected().add(present)
+		if again {
+			return user, err
+		}
+		rejection = cmp.Or(err, error(errNoToken))
+	}
+}
+
 // secondStep asks for the code. If ctx ends before, the code is still due.
-func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicationUser, error) {
-	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
+func (s *session) secondStep(ctx context.Context, username string, answer *reply) (*FullApplicationUser, error) {
+	challenge := Challenge{username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
 		return nil, &TwoFactorRequiredError{Challenge: challenge}
 	}
@@ -243,7 +289,7 @@ func (s *session) validate(ctx context.Context, challenge Challenge, code string
 // signedIn returns the token in the response to the last step of a sign-in.
 func signedIn(user *FullApplicationUser, answer *reply) (signin.Issue, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
-		return signin.Issue{}, &signInError{text: textNoToken, empty: true, needsPerson: true}
+		return signin.Issue{}, errNoToken
 	}
 	told := user.ExpiresUTC
 	if told.IsZero() {

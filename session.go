@@ -70,6 +70,12 @@ import (
 // Sessions with the same [TokenStore] share the pause and the kind of the failure. The error is
 // an [ErrSignInRequired] in every process, or in none. [Session.SignIn] ignores the pause.
 //
+// # New passwords
+//
+// [Credentials].Current gives each sign-in the present user and password. A process that still has
+// the old password sends it once; its failed sign-in does not delay processes with another
+// password, and it takes over their token from the [TokenStore].
+//
 // # Many processes
 //
 // With [WithTokenStore] the sessions of many processes share one token. One process at a time
@@ -105,10 +111,12 @@ type session struct {
 	credentials Credentials
 	auth        *AuthService
 	engine      *signin.Engine
+	account     string
+	rejected    opaque.Value[*rejectedLogins]
 }
 
 func newSession(credentials Credentials) *Session {
-	return &Session{opaque.Hide(&session{credentials: credentials})}
+	return &Session{opaque.Hide(&session{credentials: credentials, rejected: opaque.Hide(new(rejectedLogins))})}
 }
 
 // bind gives the session the routes of the client, and its store, a new one for nil.
@@ -118,11 +126,12 @@ func (s *Session) bind(auth *AuthService, store TokenStore) {
 	}
 	own, settings := s.state(), auth.client.settings()
 	own.auth = auth
+	own.account = accountOf(&settings.base, own.credentials.Username)
 	own.engine = signin.New(signin.Config{
-		Account: accountOf(&settings.base, own.credentials.Username),
+		Account: own.account,
 		Store:   engineStore{opaque.Hide(store)},
 		SignIn:  own.signIn, Refresh: own.refresh,
-		EncodeFailure: encodeFailure, DecodeFailure: decodeFailure,
+		By: own.presentBy, EncodeFailure: encodeFailure, DecodeFailure: decodeFailure,
 		Report: func(doing string, err error) { reportTo(settings.logger, doing, shownSignInError(err)) },
 	})
 }
@@ -153,9 +162,10 @@ func (s *Session) pause() time.Duration { return s.state().engine.Pause() }
 // SignIn makes sure that the session has a token that the service accepts. If the session has a
 // token, SignIn refreshes it. If there is no token, or the service answers the refresh with 401,
 // SignIn signs in. It ignores the pause after failed sign-ins and works without the
-// [TokenStore]. Call SignIn when a person asks for it, for example after an account was unlocked
+// [TokenStore], and may send a rejected password again. Call SignIn when a person asks for it, for example after an account was unlocked
 // or a code was lost: it may send a code, and may lock the account.
 func (s *Session) SignIn(ctx context.Context) error {
+	s.state().rejected().forget()
 	return shownSignInError(s.state().engine.SignIn(ctx))
 }
 
@@ -163,11 +173,13 @@ func (s *Session) SignIn(ctx context.Context) error {
 // process or in another process with the same [TokenStore]. If the error is [OutcomeRejected],
 // the code was wrong: ask for another code.
 func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
-	if challenge.Username != s.state().credentials.Username {
-		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
-	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if present, err := s.state().present(ctx); err != nil {
+		return err
+	} else if challenge.Username != present.username {
+		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
+	}
 	return shownSignInError(s.state().engine.Do(ctx, func(ctx context.Context) (signin.Issue, error) {
 		return s.state().complete(ctx, challenge, code)
 	}))
@@ -222,6 +234,13 @@ var (
 	errClosed   = &signInError{text: "the client is closed"}
 	errOutlived = &signInError{text: "its token is of no use any more"}
 	errRefused  = &signInError{text: "the service refused the token it had given"}
+	errNoToken  = &signInError{text: textNoToken, empty: true, needsPerson: true}
+
+	errRejectedBefore = &signInError{
+		text: "the service has rejected the present user and password, and they are not sent again; " +
+			"let Credentials.Current return others, or call Session.SignIn",
+		mild: true, needsPerson: true,
+	}
 )
 
 // shownSignInError returns an error of the engine as one that a caller may see.
@@ -339,10 +358,11 @@ type failureKind struct {
 }
 
 // failureTexts are the causes without an answer. A store cannot add a text to an error.
-var failureTexts = []string{textTwoFactor, textNoToken, textNoAnswer}
+var failureTexts = []string{textTwoFactor, textCurrent, textNoToken, textNoAnswer}
 
 const (
 	textTwoFactor = "the TwoFactor function failed"
+	textCurrent   = "the Current function of Credentials failed"
 	textNoToken   = "the service signed in without a usable token"
 	textNoAnswer  = "the service has not answered"
 )

@@ -119,9 +119,14 @@ func TestClosedConnectionsSendNothingTwice(t *testing.T) {
 			if mutations <= 500 {
 				t.Parallel()
 			}
-			for name, opts := range map[string][]lending.Option{"shared": nil, "alone": {lending.WithoutHTTP2()}} {
-				found, conns := mutateWhileClosing(t, way, mutations, opts...)
-				t.Logf("of %d mutations on %d connections, %s: %v", mutations, conns, name, found)
+			// A connection of HTTP/1.1 is new and has one mutation, which seldom meets its end.
+			for _, row := range []struct {
+				name      string
+				mutations int
+				opts      []lending.Option
+			}{{"shared", mutations, nil}, {"alone", mutations / 5, []lending.Option{lending.WithoutHTTP2()}}} {
+				found, conns := mutateWhileClosing(t, way, row.mutations, row.opts...)
+				t.Logf("of %d mutations on %d connections, %s: %v", row.mutations, conns, row.name, found)
 				assert.LessOrEqual(t, found[lending.OutcomeUnknown]+found[lending.OutcomeNotSent], conns)
 			}
 		})

@@ -110,7 +110,7 @@ func TestConformance(t *testing.T) {
 	foreign := newStranger(t)
 	queue := make(chan *trial)
 	var workers sync.WaitGroup
-	for range 32 * runtime.GOMAXPROCS(0) { // most trials wait for a back-off or a socket
+	for range 128 * runtime.GOMAXPROCS(0) { // most trials wait for a back-off or a socket
 		workers.Go(func() {
 			for tr := range queue {
 				tr.run(t, foreign.Addr())

@@ -19,46 +19,6 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-func TestReadmeProgram(t *testing.T) {
-	ctx := t.Context()
-	service := lendingtest.NewServer()
-	defer service.Close()
-	address, credentials, request := service.URL, fake.Credentials(service), fake.Ada()
-	program := func() error {
-		client, err := lending.New(address, lending.WithCredentials(credentials))
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-
-		customer, err := client.Applications.CreateCustomer(ctx, request)
-		if err != nil {
-			return fmt.Errorf("create customer, %s: %w", lending.OutcomeOf(err), err)
-		}
-		fmt.Println("created customer", customer.ID)
-		return nil
-	}
-	require.NoError(t, program())
-	require.ErrorContains(t, program(), "create customer, rejected: ")
-}
-
-func TestReadmeLostResponse(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	token := lending.StaticToken(service.Token(lendingtest.Username))
-	client, err := lending.New(service.URL, lending.WithTokenSource(token))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-
-	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // its response is lost
-
-	_, err = client.Applications.CreateCustomer(t.Context(), fake.Ada())
-	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
-	assert.Equal(t, 1, service.Executed("POST /api/Application/create-customer"))
-}
-
 func TestWebhooksInDocuments(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -106,25 +66,6 @@ func TestDocumentationProgram(t *testing.T) {
 		return nil
 	}()
 	require.NoError(t, err)
-}
-
-func TestReadmeIdempotency(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	address, credentials, request := service.URL, fake.Credentials(service), fake.Newcomer()
-	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-	for range 2 {
-		ctx := t.Context()
-		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
-		require.NoError(t, err)
-
-		ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer") // the caller's own name for this one mutation
-		customer, err := client.Applications.CreateCustomer(ctx, request)
-		require.NoError(t, err)
-		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
-		client.Close()
-	}
-	assert.Equal(t, 1, service.Executed("POST /api/Application/create-customer"))
 }
 
 // order is a row of a backend's own table.

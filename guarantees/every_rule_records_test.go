@@ -51,10 +51,11 @@ func TestUserRequestRules(t *testing.T) {
 		{"eleven digits", func(r *lending.UserRequest) { r.MobileNumber = "+1 415 555 0100" }, "mobileNumber format"},
 		{"letters", func(r *lending.UserRequest) { r.MobileNumber = "415 555 0100x" }, "mobileNumber format"},
 		{"ten digits with punctuation", func(r *lending.UserRequest) { r.MobileNumber = "+415.555/0100" }, ""},
+		{"no password", func(r *lending.UserRequest) { r.Password = lending.Secret{} }, "password required"},
 		{"no number", func(r *lending.UserRequest) { r.MobileNumber = "" }, "mobileNumber format"},
 		{"all at once", func(r *lending.UserRequest) {
 			*r = lending.UserRequest{FirstName: strings.Repeat("x", 51), LastName: strings.Repeat("x", 51)}
-		}, "firstName length, lastName length, email format, mobileNumber format"},
+		}, "firstName length, lastName length, email format, password required, mobileNumber format"},
 		{"clash", func(r *lending.UserRequest) { r.Extra = map[string]string{"EMAIL": "x"} }, "Extra.email conflict"},
 		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName unsafe"},
 	} {

@@ -18,7 +18,7 @@ import (
 // required argument.
 var withNothing = map[string]string{
 	"Applications.SendLink":               "applicationId required",
-	"Applications.CreateCustomer":         "email format, mobileNumber format",
+	"Applications.CreateCustomer":         "email format, password required, mobileNumber format",
 	"Applications.Create":                 "customerId required",
 	"Applications.QuickTest":              "applicationId required",
 	"Applications.AddOrUpdateBankingData": "applicationId required",

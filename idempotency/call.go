@@ -50,6 +50,8 @@ type attempt struct {
 	inDoubt bool            // an earlier send may have succeeded
 	changed []byte          // the fingerprint of a request that differs from the recorded request; else nil
 	outcome lending.Outcome // the outcome of the send
+
+	makesReview bool // this call has recorded that the key needs a review
 }
 
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
@@ -60,6 +62,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	}
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, route: routeName(call)}
 	k.row = routeOf(call, k.route)
+	k.safeToRepeat = k.safeToRepeat || !call.IsRaw() && s.repeats(k.route)
 	k.lock = s.lockFor(k.row, call)
 	s.clients.LoadOrStore(call.Account(), call.Client())
 	answer, err := k.turns(ctx)
@@ -75,11 +78,17 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	return answer, k.record(ctx, answer, err)
 }
 
-// news returns err, or nil if this process has reported the review of the key before.
+// news returns err, or nil if the review of the key was reported before: by the call that made the
+// review, or in this process if the review is that of another key's call or of Check.
 func (k *keyedCall) news(err error) error {
-	if !errors.Is(err, ErrNeedsReview) {
+	switch {
+	case !errors.Is(err, ErrNeedsReview):
 		k.reviews.Delete(k.key)
 		return err
+	case k.makesReview:
+		return err
+	case k.data.Doubt.Told:
+		return nil
 	}
 	if _, known := k.reviews.LoadOrStore(k.key, true); known {
 		return nil
@@ -146,7 +155,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 		return nil, k.prepare(ctx)
 	case store.Done, store.Forgotten:
 		if k.hasAnswer() {
-			if err := k.endCorrections(ctx); err != nil {
+			if err := k.rely(ctx); err != nil {
 				return nil, err
 			}
 			return k.replay(ctx, ActionReplayed)
@@ -222,10 +231,23 @@ func (k *keyedCall) unsaved(err error) error {
 	return k.refuse(Error{kind: ErrStore, cause: err})
 }
 
-// endCorrections records the end of the time for corrections of a person's verdict.
-func (k *keyedCall) endCorrections(ctx context.Context) error {
+// rely records the end of the time for corrections of a person's verdict. The verdict about a
+// customer is checked here: [Log.Resolve] does not know the e-mail address.
+func (k *keyedCall) rely(ctx context.Context) error {
 	if !k.data.Verdict.Correctable {
 		return nil
+	}
+	if k.row.byEmail && k.check == nil {
+		after, err := k.row.check(ctx, k.target())
+		idle := k.data.idle(&k.entry)
+		switch isRight := err == nil && k.row.agrees(after, k.data.Response.Body, nil); {
+		case isRight, lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
+		case err != nil, idle < k.MaxLateness:
+			return k.refuse(Error{kind: ErrInDoubt, Why: notShown + " yet", cause: err, RetryAfter: recheck(idle, k.MaxLateness)})
+		default:
+			k.data.Response = response{}
+			return k.needReview(ctx, "the verdict named another record: "+notShown)
+		}
 	}
 	lock := ""
 	if k.data.Hold > 0 {

@@ -48,6 +48,7 @@ type doubt struct {
 	Waited   time.Duration `json:"waited,omitempty"`   // from the first send to the last save
 	Idle     time.Duration `json:"idle,omitempty"`     // from the end of the last send to the last save
 	Why      string        `json:"why,omitempty"`      // why a person is needed
+	Told     bool          `json:"told,omitempty"`     // the call that made the review has reported it
 }
 
 // response is the recorded response. Without a status there is none.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -106,10 +107,11 @@ func (k *keyedCall) needReview(ctx context.Context, why string) error {
 		if !k.data.Doubt.Happened || k.data.Hold > 0 || k.data.canRebuild() {
 			lock = k.entry.Lock
 		}
-		k.data.Doubt.Why = why
+		k.data.Doubt.Why, k.data.Doubt.Told = why, true
 		if err := k.save(ctx, store.NeedsReview, lock); err != nil {
 			return k.unsaved(err)
 		}
+		k.makesReview = true
 	}
 	return k.refuse(Error{kind: ErrNeedsReview, Why: why})
 }
@@ -207,6 +209,9 @@ func (k *keyedCall) isRepeatable() bool {
 	isLatest := k.row.setsValue && k.entry.Lock == k.lock
 	return k.data.Doubt.Rejected < maxRejected && (k.safeToRepeat || isLatest)
 }
+
+// repeats reports whether [Options].SafeToRepeat names the route.
+func (s *settings) repeats(route string) bool { return slices.Contains(s.SafeToRepeat, Route(route)) }
 
 // recordFound records that the mutation happened, and returns the response. A response that is
 // lost and not optional needs a person.

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -93,7 +94,7 @@ func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
 func TestEmptyObjectIsNoCustomer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client := process()
-		service.Answer("GET /api/Customer/get-customer-by-email", wire.Answer(http.StatusOK, `{}`))
+		service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, `{}`))
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
 		create := func() error {
 			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
@@ -108,6 +109,28 @@ func TestEmptyObjectIsNoCustomer(t *testing.T) {
 		require.NoError(t, create())
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
+}
+
+// TestCheckTriesAFewIDsOnly has a record with many UUIDs, of which one is that of the customer.
+func TestCheckTriesAFewIDsOnly(t *testing.T) {
+	for count, want := range map[int]error{16: nil, 17: idempotency.ErrAnswerLost} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+			client := process()
+			create := func() error {
+				_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
+				return err
+			}
+			service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
+			require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+			uuids := []string{service.Snapshot().Customers[0].ID}
+			for len(uuids) < count {
+				uuids = append(uuids, uuid.NewString())
+			}
+			body := fake.Must(json.Marshal(map[string]any{"ids": uuids}))
+			service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, string(body)))
+			require.ErrorIs(t, create(), want)
+		})
+	}
 }
 
 // readOnly is a store with a failing Replace.

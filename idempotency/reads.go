@@ -118,12 +118,22 @@ func checkApplications(ctx context.Context, t *target) (snapshot, error) {
 	return seen(records...), nil
 }
 
-func checkOffer(ctx context.Context, t *target) (snapshot, error) {
+// checkProcessing reads the offer, and the status before it.
+func checkProcessing(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
+	if err != nil {
+		return snapshot{}, err
+	}
+	status, err := t.client.Applications.Status(ctx, id)
+	if err != nil && !lending.IsNotFound(err) {
+		return snapshot{}, err
+	}
 	s, err := offerOf(ctx, t)
 	if err != nil {
-		return absence(err)
+		s, err = absence(err)
 	}
-	return s, nil
+	s.State += hashed(status)
+	return s, err
 }
 
 func offerOf(ctx context.Context, t *target) (snapshot, error) {
@@ -247,7 +257,7 @@ func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) (
 		return nil, err
 	}
 	ids := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
-		return strings.EqualFold(id, t.ids["applicationId"]) || !slices.Contains(again.IDs, id)
+		return t.ids.has(id) || !slices.Contains(again.IDs, id)
 	})
 	if len(ids) != 1 {
 		return nil, nil

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,7 +68,7 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 						}
 					}
 					require.NoError(t, err)
-					if answer != nil {
+					if answer != nil && !strings.Contains(test.method, "CreateCustomer") { // no read shows the customer
 						_, err = call()
 						require.NoError(t, err, "%v", answer)
 					}
@@ -225,6 +226,75 @@ func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, own, id.String())
 	})
+}
+
+// TestVerdictNamesTheCustomerOfTheRequest has a person take another customer for the response. The log
+// keeps no e-mail address, so the next call with the key notices.
+func TestVerdictNamesTheCustomerOfTheRequest(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client, ctx := newOrder(service), process(), lending.WithIdempotencyKey(t.Context(), "the/key")
+		create := func() (string, error) {
+			customer, err := client.Applications.CreateCustomer(ctx, fake.Ada())
+			if err != nil {
+				return "", err
+			}
+			return customer.ID.String(), nil
+		}
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
+		_, err := create()
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		record := func(id any) idempotency.Verdict { return idempotency.Happened(map[string]any{"id": id}) }
+		require.NoError(t, log.Resolve(t.Context(), "the/key", says(record(o.customer))))
+		_, err = create()
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost, "reads can lag")
+		require.Positive(t, lending.NextOf(err).After)
+		bubble.Elapse(maxLateness)
+		_, err = create()
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		key := fake.Must(log.Keys(t.Context(), doubtful))[0]
+		assert.Equal(t, "the verdict named another record: no read shows the record of the verdict", key.Why)
+		assert.Empty(t, key.ResolvedBy)
+		all := service.Snapshot().Customers
+		own := all[len(all)-1].ID
+		require.NoError(t, log.Resolve(t.Context(), "the/key", says(record(own))))
+		for range 2 {
+			id, err := create()
+			require.NoError(t, err)
+			assert.Equal(t, own, id)
+		}
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// TestVerdictNamesTheOfferOfTheApplication has a person take the offer of another application for the
+// response. Without an offer the log trusts the person: the offer can have expired.
+func TestVerdictNamesTheOfferOfTheApplication(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fault lendingtest.Fault
+		want  string
+	}{
+		{"another offer is there", lendingtest.Fault{ResetAfter: true}, "Verdict conflict"},
+		{"no offer is there", lendingtest.Fault{ResetBefore: true}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+				o, client, ctx := newOrder(service), process(), t.Context()
+				prepareOrder(t, client, &o)
+				service.Fail(fake.ProcessRoute, test.fault)
+				_, err := client.Applications.Process(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				err = log.Resolve(ctx, "the/key", says(idempotency.Happened(lending.OfferID(o.customer))))
+				assert.Equal(t, test.want, catalog.Refused(t, err))
+				if err == nil {
+					return
+				}
+				offer := service.Snapshot().Applications[1].Offer.ID
+				require.NoError(t, log.Resolve(ctx, "the/key", says(idempotency.Happened(offer))))
+			})
+		})
+	}
 }
 
 // TestVerdictIsHeldAgainstTheCheck has a person not find what the check of the route shows.

@@ -3,7 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -40,7 +40,8 @@ type Resolution struct {
 //     check of the route shows that a NotHappened, or the id in a Happened, is wrong.
 //
 // For that check Resolve needs a client of the same account that has used the log in this
-// process. Without such a client Resolve trusts the person.
+// process. Without such a client Resolve trusts the person. The id of a customer is checked by the
+// next call with the key, which has the e-mail address: after a wrong id the key needs a review again.
 func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	s, err := l.settings()
 	if err != nil {
@@ -115,29 +116,42 @@ func (s *settings) contradicted(ctx context.Context, key string, f finding, d *e
 	client, ok := s.clients.Load(d.Request.Account)
 	row := rowOf(d.Request.Route)
 	isAbsent, listsAnswer := f.evidence == absent, row.listsIDs && f.answer != nil
-	if !ok || row.check == nil || isAbsent && d.Send.Before == nil || !isAbsent && !listsAnswer {
+	if !ok || row.check == nil || row.byEmail || isAbsent && d.Send.Before == nil || !isAbsent && !listsAnswer {
 		return nil
 	}
 	after, err := row.check(ctx, &target{client: client.(*lending.Client), ids: d.Request.IDs})
 	switch {
-	case errors.Is(err, errNeedsRequest), lending.OutcomeOf(err) == lending.OutcomeRejected:
+	case lending.OutcomeOf(err) == lending.OutcomeRejected:
 		return nil // the check can tell nothing more
 	case err != nil:
 		return &Error{Key: key, kind: ErrInDoubt, cause: redact.Hide(err), Why: "the check failed", RetryAfter: time.Second}
 	case isAbsent && row.judge(d.Send.Before, after, max(1, d.Send.Adds)).evidence == happened:
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the check shows the mutation; read "+d.Request.CheckWith)
-	case isAbsent || after.Count < 0 || after.shows(uuidsIn(string(f.answer))):
+	case isAbsent || row.agrees(after, f.answer, d.Request.IDs):
 	case late > 0:
-		return &Error{Key: key, kind: ErrInDoubt, Why: "no read shows the record of the verdict yet", RetryAfter: time.Second}
+		return &Error{Key: key, kind: ErrInDoubt, Why: notShown + " yet", RetryAfter: time.Second}
 	default:
-		return argumentError("Verdict", lending.CodeConflict, "must hold the id of the mutation's record: no read shows it; read "+d.Request.CheckWith)
+		return argumentError("Verdict", lending.CodeConflict, "must hold the id of the mutation's record: "+notShown+"; read "+d.Request.CheckWith)
 	}
 	return nil
 }
 
-// shows reports whether s has one of ids.
-func (s snapshot) shows(ids []string) bool {
-	return slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.IDs, id) })
+const notShown = "no read shows the record of the verdict"
+
+// agrees reports whether the reads after the mutation can belong to answer: they list an id of each
+// of its records, other than the ids of the request.
+func (r route) agrees(after snapshot, answer []byte, of ids) bool {
+	listed := slices.DeleteFunc(slices.Clone(after.IDs), of.has)
+	if after.Count < 0 || r.isOne && len(listed) == 0 {
+		return true
+	}
+	var records []json.RawMessage
+	if json.Unmarshal(answer, &records) != nil {
+		records = []json.RawMessage{answer}
+	}
+	return !slices.ContainsFunc(records, func(record json.RawMessage) bool {
+		return !slices.ContainsFunc(uuidsIn(string(record)), func(id string) bool { return slices.Contains(listed, id) })
+	})
 }
 
 // isCorrectable reports whether the entry has a verdict and no call has relied on the verdict.

@@ -33,6 +33,16 @@ func (i ids) kept() ids {
 	return kept
 }
 
+// has reports whether id is one of the ids.
+func (i ids) has(id string) bool {
+	for _, own := range i {
+		if strings.EqualFold(own, id) {
+			return true
+		}
+	}
+	return false
+}
+
 // targetOf returns the target of a call.
 func targetOf(call *lending.MutationCall) *target {
 	return &target{client: call.Client(), ids: idsOf(call), body: call.Body()}

@@ -50,7 +50,11 @@ func Example() {
 		}
 		return err
 	}
-	worker, err := orders.New(list, step, &orders.Options{Report: func(r orders.Result) {
+	over := func(_ context.Context, order string, err error) error {
+		delete(table, order) // a program records the reason
+		return nil
+	}
+	worker, err := orders.New(list, step, over, &orders.Options{Report: func(r orders.Result) {
 		if r.Err != nil {
 			fmt.Println(r.Order+":", r.Next)
 		}

@@ -30,42 +30,24 @@ type order struct {
 	acted    bool // while running: by a person
 	seen     int  // the last pass with the order open, or with a hint
 
-	failed     failure // of the last step
-	failures   int     // back-offs in a row at the same place
-	rejections int     // in a row of the same mutation
-	skip       int     // passes until a rejected mutation is tried again
-	pass       int     // during which the last step ended
+	failed   failure // of the last step
+	failures int     // back-offs in a row at the same place
+	over     error   // ended the order; over has not recorded it yet
+	pass     int     // during which the last step ended
 }
 
 // failure is the error of a step, as far as it decides when the next step runs.
 type failure struct {
 	route, key string // of the call that failed
 	kind       string // what follows: see [lending.Next.String]
-	tries      tries
 }
-
-// tries says which passes try a stopped order again.
-type tries int
-
-const (
-	allPasses tries = iota // nothing was sent, or a read failed
-	fewPasses              // the service rejected a mutation
-	noPass                 // a mutation without a key may have happened
-)
 
 // failureOf calls methods of err.
 func failureOf(err error, next lending.Next) failure {
 	next.After = 0 // it differs from call to call
 	f := failure{kind: next.String()}
-	call, failed := errors.AsType[*lending.Error](err)
-	if failed {
+	if call, ok := errors.AsType[*lending.Error](err); ok {
 		f.route, f.key = call.Method+" "+call.Route, call.IdempotencyKey
-	}
-	switch {
-	case next.Person && !next.Retry, errors.Is(err, lending.ErrMayHaveHappened):
-		f.tries = noPass
-	case failed && call.Effect == lending.Mutation && call.Outcome == lending.OutcomeRejected:
-		f.tries = fewPasses
 	}
 	return f
 }
@@ -96,8 +78,8 @@ func (q *queue) take(o *order) {
 	o.running, o.hinted, o.acted = true, false, false
 }
 
-// hint makes an order due at once. The hint of a person ends the wait for a person, and runs a
-// stopped order. No hint shortens the wait of the service or of the log.
+// hint makes an order due at once. The hint of a person ends the wait for a person, and calls the
+// step of an order that is over. No hint shortens the wait of the service or of the log.
 func (q *queue) hint(id string, byPerson bool) {
 	o := q.orders[id]
 	switch {
@@ -107,6 +89,7 @@ func (q *queue) hint(id string, byPerson bool) {
 	case o.running:
 		o.hinted, o.acted = true, o.acted || byPerson
 	case byPerson && o.waitsForPerson():
+		o.over = nil
 		q.wake(o, time.Time{})
 	case o.place != away:
 		if o.due = o.earliest; o.due.Before(time.Now()) {
@@ -123,7 +106,7 @@ func (q *queue) add(id string, due time.Time) {
 	heap.Push(&q.due, o)
 }
 
-// wake makes a waiting or stopped order due.
+// wake makes an order due that waits or is over.
 func (q *queue) wake(o *order, due time.Time) {
 	o.due, o.earliest = due, time.Time{}
 	if o.place == away {
@@ -143,19 +126,19 @@ func (q *queue) done(o *order) {
 	}
 }
 
-// put puts an order back after a failed step.
-func (q *queue) put(o *order, next lending.Next, f failure) {
-	o.running, o.pass = false, q.pass
+// put puts an order back after a failed step, or after a failure to record its end.
+func (q *queue) put(o *order, err error, next lending.Next, f failure) {
+	o.running, o.pass, o.over = false, q.pass, nil
 	if f != o.failed {
-		o.failed, o.failures, o.rejections = f, 0, 0
+		o.failed, o.failures = f, 0
 	}
 	if next.Retry {
 		q.retry(o, next.After)
 	} else {
-		o.skip = 1<<o.rejections - 1
-		o.rejections = min(o.rejections+1, mostDoublings)
+		o.over = err
 	}
 	if o.acted && o.waitsForPerson() {
+		o.over = nil
 		q.wake(o, time.Time{})
 	}
 }
@@ -174,9 +157,7 @@ func (q *queue) retry(o *order, after time.Duration) {
 	heap.Push(&q.due, o)
 }
 
-const mostDoublings = 4 // of the passes between two tries of a rejected mutation
-
-// waitsForPerson reports whether a correction ends the wait of an order, or its stop.
+// waitsForPerson reports whether an order waits for a person or for the record of its end.
 func (o *order) waitsForPerson() bool {
 	return !o.running && (o.place == away || strings.HasPrefix(o.failed.kind, "person"))
 }
@@ -188,8 +169,8 @@ func (q *queue) beginPass() {
 	clear(q.ended)
 }
 
-// endPass adds the open orders, tries those again that wait for a person, and forgets waiting
-// and stopped orders that have ended.
+// endPass adds the open orders, wakes the orders that wait for a person or for the record of their
+// end, and forgets the orders that are no longer open.
 func (q *queue) endPass(open []string) {
 	now := time.Now()
 	for _, id := range open {
@@ -201,7 +182,7 @@ func (q *queue) endPass(open []string) {
 			q.add(id, now)
 			continue
 		case o.waitsForPerson() && o.pass < q.pass:
-			q.try(o, now)
+			q.wake(o, now)
 		}
 		o.seen = q.pass
 	}
@@ -213,16 +194,6 @@ func (q *queue) endPass(open []string) {
 			heap.Remove(&q.due, o.place)
 		}
 		delete(q.orders, id)
-	}
-}
-
-// try wakes an order that waits for a person, or a stopped order whose turn it is.
-func (q *queue) try(o *order, now time.Time) {
-	switch tries := o.failed.tries; {
-	case o.place != away, tries == allPasses, tries == fewPasses && o.skip == 0:
-		q.wake(o, now)
-	case tries == fewPasses:
-		o.skip--
 	}
 }
 

@@ -1,9 +1,8 @@
-// Package orders completes open orders. The program lists its open orders and has a function,
-// the step, that begins each order at the top. A [Worker] decides when to call the step.
+// Package orders completes open orders. The program lists its open orders, advances an order in a
+// function, the step, and records the end of an order without success in another function,
+// over. A [Worker] decides when to call the functions.
 //
-//	worker, err := orders.New(table.Open, func(ctx context.Context, order string) error {
-//		return onboard(ctx, client, order) // each mutation with a key: order+"/create-customer"
-//	}, nil)
+//	worker, err := orders.New(table.Open, step, over, nil)
 //
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), worker.OnEvent(ordersOf), nil)
 //
@@ -21,6 +20,7 @@
 //	INSERT INTO orders (id, request, state) VALUES ($1, $2, 'open') -- when you accept the order
 //	SELECT id FROM orders WHERE state = 'open'                      -- the list
 //	UPDATE orders SET state = 'done' WHERE id = $1                  -- the end of the step
+//	UPDATE orders SET state = 'over', reason = $2 WHERE id = $1     -- over
 //
 // The INSERT belongs to the transaction that accepts the order. After its commit, call
 // [Worker.Hint] with the order; if the process dies before, the next pass finds the order.
@@ -50,10 +50,17 @@
 //     or a hint ends the wait.
 //   - Person and Retry: each pass calls the step again, and so does [Worker.Hint], so that a
 //     verdict or a correction is taken up at once. Set Resolved of package ops to Hint.
-//   - No Retry: each pass calls the step again if nothing was sent or a read failed. After a
-//     rejected mutation, the passes with a step are 1, 2, 4, 8 and then 16 passes apart. A mutation
-//     without a key that may have happened is never sent again by a pass. Call Hint after mending
-//     the cause, or leave the order out of the list for a pass.
+//   - No Retry: the order is over. The same request would fail again: the service rejected the
+//     mutation, an argument is wrong, or a mutation without a key may have happened.
+//
+// The worker calls over once for an order that is over. Over records the reason, and takes the
+// order out of the list. The worker does not call the step again. Once a person or the program has
+// corrected the order and listed it again, the next pass calls the step, or a Hint. If over fails,
+// the next pass calls over again.
+//
+// Over can also leave the order in the list, to go on in another way: it stores the corrected
+// request, or a new key for a new attempt, and calls Hint. A step ends an order without an error, for
+// example after a declined application, in the table itself, and returns nil.
 //
 // Options.Report gets every error. Result.Repeated marks an error like the last one of the order.
 // A panic in a step is an error with Person and Retry.
@@ -65,12 +72,13 @@
 // ErrLocked and waits as long as the error says. A pass takes the orders in random order, so
 // this is rare.
 //
-// The worker keeps nothing on disk. In memory it keeps waiting and stopped orders.
+// The worker keeps nothing on disk. In memory it keeps the orders that wait.
 package orders
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -94,6 +102,7 @@ type Result struct {
 	Order    string
 	Err      error
 	Next     lending.Next // of Err; zero if there is none
+	Over     bool         // over has recorded that Err ended the order
 	Repeated bool         // the last step of the order failed at the same call
 	Duration time.Duration
 }
@@ -103,6 +112,7 @@ type Worker struct {
 	options Options
 	open    func(context.Context) ([]string, error)
 	step    func(ctx context.Context, order string) error
+	over    func(ctx context.Context, order string, err error) error
 	wake    chan struct{} // signals news for Run
 
 	mu      sync.Mutex
@@ -112,17 +122,23 @@ type Worker struct {
 	isRun   bool
 }
 
-// New returns a worker. open lists the open orders of the program, and step advances an order.
-// Many goroutines call step at the same time, for different orders.
-func New(open func(context.Context) ([]string, error), step func(ctx context.Context, order string) error, opts *Options) (*Worker, error) {
-	w := &Worker{open: open, step: step, wake: make(chan struct{}, 1), queue: newQueue()}
+// New returns a worker. open lists the open orders of the program, step advances an order, and over
+// records that err has ended an order. Many goroutines call step and over at the same time, for
+// different orders.
+func New(
+	open func(context.Context) ([]string, error),
+	step func(ctx context.Context, order string) error,
+	over func(ctx context.Context, order string, err error) error,
+	opts *Options,
+) (*Worker, error) {
+	w := &Worker{open: open, step: step, over: over, wake: make(chan struct{}, 1), queue: newQueue()}
 	if opts != nil {
 		w.options = *opts
 	}
 	o := &w.options
 	switch {
-	case open == nil || step == nil:
-		return nil, errors.New("lending/orders: open and step are required")
+	case open == nil || step == nil || over == nil:
+		return nil, errors.New("lending/orders: open, step and over are required")
 	case o.Every < 0 || o.Concurrency < 0 || o.StepsPerMinute < 0 || o.StepTimeout < 0:
 		return nil, errors.New("lending/orders: an option is negative; set 0 for its default")
 	}
@@ -154,8 +170,8 @@ func (w *Worker) hint(orders []string, byPerson bool) {
 }
 
 // OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. The function has the
-// worker run the steps of an event's orders now, except orders that wait for a person or are
-// stopped. It never fails: a pass replaces a lost event.
+// worker run the steps of an event's orders now, except orders that wait for a person. It never
+// fails: a pass replaces a lost event.
 func (w *Worker) OnEvent(concerns func(*webhook.Event) []string) webhook.EventFunc {
 	return func(_ context.Context, event *webhook.Event) error {
 		w.hint(concerns(event), false)
@@ -222,12 +238,22 @@ func (w *Worker) start(ctx context.Context, group *sync.WaitGroup) time.Duration
 	return idle // the end of a step wakes Run
 }
 
-// work calls the step of an order, and puts the order back.
+// work calls the step of an order, or over, and puts the order back.
 func (w *Worker) work(ctx context.Context, o *order) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.options.StepTimeout)
-	defer stop()
+	ctx = context.WithoutCancel(ctx)
 	begin := time.Now()
-	result, failed := w.contained(Result{Order: o.id}, func() error { return w.step(ctx, o.id) })
+	result, failed := w.contained(Result{Order: o.id}, func() error {
+		if o.over != nil {
+			return o.over
+		}
+		ctx, stop := context.WithTimeout(ctx, w.options.StepTimeout)
+		defer stop()
+		return w.step(ctx, o.id)
+	})
+	ended := result.Err
+	if ended != nil && !result.Next.Retry {
+		w.end(ctx, &result)
+	}
 	result.Duration = time.Since(begin)
 	result.Repeated = result.Err != nil && o.failed == failed
 	w.report(result)
@@ -235,12 +261,23 @@ func (w *Worker) work(ctx context.Context, o *order) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	if result.Err == nil {
+	if ended == nil || result.Over {
 		w.queue.done(o)
 	} else {
-		w.queue.put(o, result.Next, failed)
+		w.queue.put(o, ended, result.Next, failed)
 	}
 	w.tell()
+}
+
+// end calls over with the error that ended an order.
+func (w *Worker) end(ctx context.Context, result *Result) {
+	ctx, stop := context.WithTimeout(ctx, w.options.StepTimeout)
+	defer stop()
+	err := safely.Call[lending.PanicError](func() error { return w.over(ctx, result.Order, result.Err) })
+	result.Over = err == nil
+	if err != nil {
+		result.Err = errors.Join(result.Err, fmt.Errorf("lending/orders: over failed; the next pass calls it again: %w", err))
+	}
 }
 
 // contained returns the result of a function of the caller, even after a panic.

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 apidiff=$1
-ref=${2:-$(git describe --tags --abbrev=0 2>/dev/null || true)}
+ref=${2:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || true)}
 if [ -z "$ref" ]; then
 	echo "api: nothing has been released yet, so any name may still change"
 	exit 0

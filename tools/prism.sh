@@ -3,6 +3,5 @@
 set -uo pipefail
 gate=openapi-peer
 . "$(dirname "$0")/npm.sh"
-install_pinned prism "$1"
-cd "$root/tests/openapi" &&
-	LENDING_TEST_PRISM=$1/node_modules/.bin/prism go test -count=1 -v -run '^Test(EveryRouteIsDescribed|Rules|EveryEvent)' .
+if install_pinned prism "$1"; then export LENDING_TEST_PRISM=$1/node_modules/.bin/prism; fi
+cd "$root/tests/openapi" && go test -count=1 .

@@ -78,7 +78,7 @@ func TestOperating(t *testing.T) {
 
 	registration, err := lendingotel.Gauges(lendingotel.Sources{
 		Log:     keys,
-		Inboxes: map[string]webhook.Inbox{"webhooks": inbox},
+		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
 		Session: client.Session(),
 	})
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // Sources are the parts of a program that [Gauges] reads. A field may be nil.
 type Sources struct {
 	Log     *idempotency.Log
-	Inboxes map[string]webhook.Inbox // by the value of the attribute lending.source
+	Inboxes map[string]webhook.DeadLetters // as in ops.Options: by the value of the attribute lending.source
 	Session *lending.Session
 	Timeout time.Duration // for all reads of a collection; 2 s
 }
@@ -164,7 +164,7 @@ func (g *gauges) readLog(ctx context.Context, log *idempotency.Log) (func(metric
 	}, err
 }
 
-func (g *gauges) readInbox(ctx context.Context, name string, inbox webhook.Inbox) (func(metric.Observer), error) {
+func (g *gauges) readInbox(ctx context.Context, name string, inbox webhook.DeadLetters) (func(metric.Observer), error) {
 	counts, err := inbox.Counts(ctx)
 	ages, failed := inbox.Ages(ctx)
 	return func(o metric.Observer) {

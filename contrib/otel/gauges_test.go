@@ -75,7 +75,7 @@ func TestGauges(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 		}
-		lines, err := gauges(t, lendingotel.Sources{Log: log, Inboxes: map[string]webhook.Inbox{"webhooks": inbox}})()
+		lines, err := gauges(t, lendingotel.Sources{Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox}})()
 		require.NoError(t, err)
 		require.Equal(t, []string{
 			"lending.idempotency.mutations lending.state=in_doubt 0",
@@ -136,7 +136,7 @@ func TestGaugesOfABrokenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
 		defer close(hangs)
-		collect := gauges(t, lendingotel.Sources{Inboxes: map[string]webhook.Inbox{
+		collect := gauges(t, lendingotel.Sources{Inboxes: map[string]webhook.DeadLetters{
 			"fails": brokenInbox{webhook.NewMemoryInbox(), nil},
 			"hangs": brokenInbox{webhook.NewMemoryInbox(), hangs},
 			"works": webhook.NewMemoryInbox(),
@@ -166,7 +166,7 @@ func TestAlertsNameGauges(t *testing.T) {
 		log, err := idempotency.NewLog(store.NewMemory(), nil)
 		require.NoError(t, err)
 		lines, err := gauges(t, lendingotel.Sources{
-			Log: log, Inboxes: map[string]webhook.Inbox{"webhooks": webhook.NewMemoryInbox()},
+			Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": webhook.NewMemoryInbox()},
 			Session: fake.SignIn(t, service, nil).Session(),
 		})()
 		require.NoError(t, err)

@@ -6,7 +6,7 @@ replace github.com/lendingapi/lending-go => ../..
 
 require (
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/lendingapi/lending-go v0.0.0
+	github.com/lendingapi/lending-go v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

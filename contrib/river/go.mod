@@ -6,8 +6,8 @@ replace github.com/lendingapi/lending-go => ../..
 
 require (
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/lendingapi/lending-go v0.0.0
-	github.com/lendingapi/lending-go/contrib/postgres v0.0.0-00010101000000-000000000000
+	github.com/lendingapi/lending-go v0.1.0
+	github.com/lendingapi/lending-go/contrib/postgres v0.1.0
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/riverqueue/river/rivertype v0.51.1

@@ -24,6 +24,10 @@ type Config struct {
 	SignIn  func(ctx context.Context) (Issue, error)
 	Refresh func(ctx context.Context, token string, life time.Duration) (Issue, error)
 
+	// By tells the present credentials from others, in a failure that the store keeps. Empty means
+	// unknown. If By is nil, a failure binds every process.
+	By func(ctx context.Context) string
+
 	// Report logs an error that no caller sees.
 	Report func(doing string, err error)
 

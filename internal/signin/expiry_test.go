@@ -82,8 +82,9 @@ func TestClockWasAhead(t *testing.T) {
 		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
 		require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
 		change(t, store, "until")
-		client, start := fake.SignIn(t, service, nil, lending.WithTokenStore(store)), time.Now()
-		for read(t.Context(), client) != nil {
+		client, start := fake.SignIn(t, service, wrong, lending.WithTokenStore(store)), time.Now()
+		for service.Arrived(fake.LoginRoute) == 1 {
+			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(time.Second)
 		}
 		assert.InDelta(t, time.Minute, time.Since(start), float64(2*time.Second))

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"context"
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/backoff"
@@ -14,6 +15,8 @@ type Failure struct {
 	Mild         bool          // neither the service nor the account is to blame: the first few cost no pause
 	RetryAfter   time.Duration // as the service asks
 	TokenRefused bool          // the service refused to refresh the token
+	Unsent       bool          // nothing was sent: no failure for other processes
+	By           string        // the credentials that were rejected: see Config.By
 }
 
 // Class decides the pauses after a failure.
@@ -67,6 +70,7 @@ type failure struct {
 	last    time.Time // time of the last failure
 	learned time.Time // until, as another process wrote it
 	fence   int64     // of the store then, so that a learned refusal of a token counts once
+	by      string    // the credentials that were rejected
 }
 
 func (f *failure) pausing(now time.Time) bool { return f.until.After(now) }
@@ -78,7 +82,7 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 	if (now.Sub(f.last)-time.Minute)/5 > f.pause {
 		f.count = 0
 	}
-	f.cause, f.class, f.count, f.last = failed.Err, failed.Class, f.count+1, now
+	f.cause, f.class, f.count, f.last, f.by = failed.Err, failed.Class, f.count+1, now, failed.By
 	f.pause = failed.pause(f.count)
 	f.until = now.Add(f.pause)
 }
@@ -86,7 +90,27 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 // storedFailure returns the last failed sign-in for other processes. The caller holds the lock.
 func (e *Engine) storedFailure() storedToken {
 	f := &e.failure
-	return storedToken{Until: f.until, Pause: f.pause, Count: f.count, Class: f.class, Failure: e.config.EncodeFailure(f.cause)}
+	return storedToken{
+		Until: f.until, Pause: f.pause, Count: f.count, Class: f.class, By: f.by, Failure: e.config.EncodeFailure(f.cause),
+	}
+}
+
+// ofOthers reports whether the stored failure does not bind this process: the service has
+// rejected other credentials, as while a password changes. During a pause of its own the process
+// does not ask for its credentials.
+func (e *Engine) ofOthers(ctx context.Context, s *storedToken) bool {
+	now := e.config.Now()
+	if s.By == "" || e.config.By == nil || !s.Until.After(now) {
+		return false
+	}
+	e.mu.Lock()
+	pausing := e.failure.pausing(now)
+	e.mu.Unlock()
+	if pausing {
+		return true
+	}
+	own := e.config.By(ctx)
+	return own != "" && own != s.By
 }
 
 // learn takes over a failure of another process. A clock that was ahead when the process wrote
@@ -99,7 +123,7 @@ func (e *Engine) learn(s *storedToken, fence int64) {
 	pause := min(s.Until.Sub(now), s.Pause)
 	*f = failure{
 		cause: e.config.DecodeFailure(s.Failure), class: s.Class, count: s.Count, last: now, pause: pause,
-		until: now.Add(pause), learned: s.Until, fence: fence,
+		until: now.Add(pause), learned: s.Until, fence: fence, by: s.By,
 	}
 }
 

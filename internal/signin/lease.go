@@ -61,7 +61,7 @@ func (e *Engine) trySignIn(ctx context.Context, fence int64) (*liveToken, error)
 	e.failure.remember(failed, e.config.Now())
 	pause, stored := e.failure.pause, e.storedFailure()
 	e.mu.Unlock()
-	if pause > 0 {
+	if pause > 0 && !failed.Unsent {
 		e.report("keeping the failure", e.save(ctx, fence, stored))
 	}
 	return nil, err
@@ -136,13 +136,16 @@ func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (
 	if err != nil {
 		return nil, err
 	}
+	ofOthers := e.ofOthers(ctx, &stored)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.config.Now()
 	if t := e.stored(&stored, fence); t.usable(now) {
 		e.adopt(t)
 	}
-	e.learn(&stored, fence)
+	if !ofOthers {
+		e.learn(&stored, fence)
+	}
 	switch t := e.current.Load(); {
 	case t.usable(now) && (old == nil || !t.holds(old.value)):
 		return t, nil

@@ -65,6 +65,7 @@ type storedToken struct {
 	Pause   time.Duration   `json:"pause,omitempty"`
 	Count   int             `json:"count,omitempty"`
 	Class   Class           `json:"class,omitempty"`
+	By      string          `json:"by,omitempty"`      // the rejected credentials: see Config.By
 	Failure json.RawMessage `json:"failure,omitempty"` // its kind
 }
 

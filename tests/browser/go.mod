@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/lendingapi/lending-go => ../..
 
 require (
-	github.com/lendingapi/lending-go v0.0.0
+	github.com/lendingapi/lending-go v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

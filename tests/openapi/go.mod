@@ -5,7 +5,7 @@ go 1.26
 require (
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/google/uuid v1.6.0
-	github.com/lendingapi/lending-go v0.0.0
+	github.com/lendingapi/lending-go v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

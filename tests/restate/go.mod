@@ -7,8 +7,8 @@ replace github.com/lendingapi/lending-go => ../..
 replace github.com/lendingapi/lending-go/contrib/bolt => ../../contrib/bolt
 
 require (
-	github.com/lendingapi/lending-go v0.0.0
-	github.com/lendingapi/lending-go/contrib/bolt v0.0.0-00010101000000-000000000000
+	github.com/lendingapi/lending-go v0.1.0
+	github.com/lendingapi/lending-go/contrib/bolt v0.1.0
 	github.com/restatedev/sdk-go v1.2.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -102,6 +102,7 @@ const (
 	StatusRoute    = "GET /api/Application/application-status/{applicationId}"
 	RefreshRoute   = "POST /api/Authenication/refresh-token"
 	ListRoute      = "GET /api/Application/get-customer-applications/{customerId}"
+	EmailRoute     = "GET /api/Customer/get-customer-by-email"
 )
 
 // Start starts the embedded service and returns a signed-in client. The client reads its

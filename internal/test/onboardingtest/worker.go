@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -27,7 +27,7 @@ func work(ctx context.Context, address string, orders int, log *idempotency.Log)
 		return err
 	}
 	defer client.Close()
-	k := &keyed{&partner.Partner{Client: client, Phone: address + onboarding.PhonePath, Persons: true}, log, address}
+	k := &keyed{&order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: true}, log, address}
 	if err := k.reportLeft(ctx); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func email(n int) string { return fmt.Sprintf("customer-%d@example.com", n) }
 
 // keyed carries orders out with a log, through the whole approval.
 type keyed struct {
-	*partner.Partner
+	*order.Partner
 
 	log     *idempotency.Log
 	address string
@@ -72,7 +72,7 @@ type keyed struct {
 
 // persist begins an order at the top until it is done.
 func (k *keyed) persist(ctx context.Context, n int) error {
-	order := partner.Order{ID: "order-" + strconv.Itoa(n), Email: email(n), Amount: "2500.00", Asked: asked}
+	order := order.Order{ID: "order-" + strconv.Itoa(n), Email: email(n), Amount: "2500.00", Asked: asked}
 	for {
 		limited, cancel := context.WithTimeout(ctx, patience)
 		err := k.Onboard(limited, order)

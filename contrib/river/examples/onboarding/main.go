@@ -7,7 +7,7 @@
 // main process runs the service. It starts itself as the workers, kills them with SIGKILL at
 // random moments, and starts others until all orders are done. Then the main process counts the
 // records in the service. Take worker.go and orders.go over into your program, and package
-// internal/test/partner, which carries an order out.
+// examples/order, which carries an order out.
 //
 //	go -C contrib/river run ./examples/onboarding
 package main
@@ -25,8 +25,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -63,7 +63,7 @@ func run(ctx context.Context, out io.Writer, customers, kills int) error {
 		return err
 	}
 	defer pool.Close()
-	orders, emails := partner.Orders(customers)
+	orders, emails := order.Orders(customers)
 	if err := prepare(ctx, pool, orders); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func run(ctx context.Context, out io.Writer, customers, kills int) error {
 }
 
 // prepare creates the tables and places the orders.
-func prepare(ctx context.Context, pool *pgxpool.Pool, orders []partner.Order) error {
+func prepare(ctx context.Context, pool *pgxpool.Pool, orders []order.Order) error {
 	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

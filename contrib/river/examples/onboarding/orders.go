@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/test/partner"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
@@ -28,7 +28,7 @@ type onboardArgs struct {
 func (onboardArgs) Kind() string { return "onboard" }
 
 // place inserts an order and its job in the same transaction.
-func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], o partner.Order) error {
+func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], o order.Order) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
 		if err != nil {
@@ -40,8 +40,8 @@ func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], 
 }
 
 // load reads an order.
-func load(ctx context.Context, pool *pgxpool.Pool, id string) (partner.Order, error) {
-	o := partner.Order{ID: id}
+func load(ctx context.Context, pool *pgxpool.Pool, id string) (order.Order, error) {
+	o := order.Order{ID: id}
 	err := pool.QueryRow(ctx, `SELECT email, amount::text, asked FROM orders WHERE id = $1`, id).Scan(&o.Email, &o.Amount, &o.Asked)
 	return o, err
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
@@ -24,7 +24,7 @@ import (
 type worker struct {
 	river.WorkerDefaults[onboardArgs]
 
-	partner *partner.Partner
+	partner *order.Partner
 	pool    *pgxpool.Pool
 }
 
@@ -73,7 +73,7 @@ func openLog(pool *pgxpool.Pool) (*idempotency.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness})
+	return idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness, SafeToRepeat: order.SafeToRepeat})
 }
 
 // work runs a worker process until all orders are done.
@@ -91,7 +91,7 @@ func work(ctx context.Context, address, database string) error {
 	if err != nil {
 		return err
 	}
-	p, err := partner.New(address, onboarding.PhonePath, keys, lending.WithTokenStore(tokens)) // one sign-in for all workers
+	p, err := order.New(address, onboarding.PhonePath, keys, lending.WithTokenStore(tokens)) // one sign-in for all workers
 	if err != nil {
 		return err
 	}

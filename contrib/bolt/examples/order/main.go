@@ -5,9 +5,9 @@
 // The program needs only Go. The main process runs the service. It starts itself as the worker,
 // kills the worker with SIGKILL at random moments, and starts the next until all orders are
 // done. Then the main process counts the records in the service. Take worker.go over into your
-// program, and package internal/test/partner, which carries an order out.
+// program, and package examples/order, which carries an order out.
 //
-//	go -C contrib/bolt run ./examples/onboarding
+//	go -C contrib/bolt run ./examples/order
 package main
 
 import (
@@ -21,8 +21,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 )
 
 const customers = 10
@@ -57,7 +57,7 @@ func run(ctx context.Context, out io.Writer) error {
 	defer cancel()
 	fmt.Fprintln(out, "The embedded service is running, and a worker at it: nothing leaves this machine.")
 	path := filepath.Join(directory, "mutations.db")
-	_, emails := partner.Orders(customers)
+	_, emails := order.Orders(customers)
 	err = onboarding.Trial{
 		Customers: emails, Kills: 15,
 		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, path) }, //nolint:gosec,noctx // this very program, which the trial kills

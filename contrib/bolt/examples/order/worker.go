@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/orders"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -24,7 +24,7 @@ func work(ctx context.Context, address, path string) error {
 		return err
 	}
 	defer closeLog() //nolint:errcheck // each mutation is on the disk
-	p, err := partner.New(address, onboarding.PhonePath, keys)
+	p, err := order.New(address, onboarding.PhonePath, keys)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,11 @@ func work(ctx context.Context, address, path string) error {
 		}
 		return err
 	}
-	worker, err := orders.New(table.open, step, &orders.Options{
+	over := func(_ context.Context, order string, err error) error { // your program records the reason
+		stop(fmt.Errorf("%s is over: %w", order, err))
+		return nil
+	}
+	worker, err := orders.New(table.open, step, over, &orders.Options{
 		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: onboarding.StepTimeout, // keep the defaults
 		Report: func(r orders.Result) { // your program tells a person, and continues with the other orders
 			if r.Err != nil && (r.Next.Person || !r.Next.Retry) {
@@ -68,7 +72,7 @@ func openLog(path string) (keys *idempotency.Log, closeLog func() error, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	keys, err = idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness})
+	keys, err = idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness, SafeToRepeat: order.SafeToRepeat})
 	return keys, entries.Close, err
 }
 
@@ -77,12 +81,12 @@ func openLog(path string) (keys *idempotency.Log, closeLog func() error, err err
 // replays their mutations.
 type table struct {
 	mu   sync.Mutex
-	rows map[string]partner.Order
+	rows map[string]order.Order
 }
 
 func newTable() *table {
-	t := &table{rows: map[string]partner.Order{}}
-	all, _ := partner.Orders(customers)
+	t := &table{rows: map[string]order.Order{}}
+	all, _ := order.Orders(customers)
 	for _, o := range all {
 		t.rows[o.ID] = o
 	}
@@ -100,7 +104,7 @@ func (t *table) open(context.Context) (ids []string, _ error) {
 }
 
 // get returns an order, and whether it is open.
-func (t *table) get(id string) (partner.Order, bool) {
+func (t *table) get(id string) (order.Order, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	order, open := t.rows[id]

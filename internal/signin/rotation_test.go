@@ -1,0 +1,158 @@
+package signin_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// vault has the present password, and counts the questions.
+type vault struct {
+	password string
+	asked    int
+	err      error
+}
+
+func (v *vault) current(context.Context) (string, lending.Secret, error) {
+	v.asked++
+	return lendingtest.Username, lending.NewSecret(v.password), v.err
+}
+
+func (v *vault) in(c *lending.Credentials) { c.Current, c.Password = v.current, lending.Secret{} }
+
+// changePassword changes the password at the service, where the tokens end too.
+func changePassword(service *lendingtest.Service, password string) {
+	service.AddAccount(lendingtest.Account{Username: lendingtest.Username, Password: password})
+	service.RevokeTokens()
+}
+
+// for24Hours reads every minute through each client and returns the number of failures of the
+// last. Now and then the service forgets its tokens.
+func for24Hours(t *testing.T, service *lendingtest.Service, clients ...*lending.Client) (failures int) {
+	t.Helper()
+	for n := range 24 * 60 {
+		if n%30 == 0 {
+			service.RevokeTokens()
+		}
+		for i, client := range clients {
+			if err := read(t.Context(), client); err != nil && i == len(clients)-1 {
+				failures++
+			}
+		}
+		bubble.Elapse(time.Minute)
+	}
+	return failures
+}
+
+func TestPasswordChangesWithoutARestart(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		secrets := &vault{password: "first"}
+		changePassword(service, "first")
+		client := fake.SignIn(t, service, secrets.in)
+		require.NoError(t, read(t.Context(), client))
+
+		changePassword(service, "second")
+		secrets.password = "second"
+		require.NoError(t, read(t.Context(), client), "the function is asked before the sign-in")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+
+		changePassword(service, "third")
+		rotating := &vault{password: "second"}
+		late := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.Current = func(ctx context.Context) (string, lending.Secret, error) {
+				defer func() { rotating.password = "third" }()
+				return rotating.current(ctx)
+			}
+		})
+		require.NoError(t, read(t.Context(), late), "asked once more after the rejection")
+		assert.Equal(t, 2, rotating.asked)
+		assert.Equal(t, 2+2, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// A rejected password is sent once by a process, except if a person asks.
+func TestRejectedPasswordIsNotSentAgain(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		secrets := &vault{password: "outdated"}
+		client := fake.SignIn(t, service, secrets.in)
+		for range 24 * 60 {
+			require.Error(t, read(t.Context(), client))
+			bubble.Elapse(time.Minute)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		err := read(t.Context(), client)
+		require.ErrorIs(t, err, lending.ErrSignInRequired)
+		require.ErrorContains(t, err, "let Credentials.Current return others, or call Session.SignIn")
+		assert.NotContains(t, err.Error(), "outdated")
+
+		require.Error(t, client.Session().SignIn(t.Context()))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "a person has asked")
+		changePassword(service, "outdated")
+		require.NoError(t, client.Session().SignIn(t.Context()), "a person has changed the password back")
+
+		secrets.err, secrets.asked = errors.New("the vault is sealed: outdated"), 0
+		service.RevokeTokens()
+		for range 60 {
+			err = read(t.Context(), client)
+			require.Error(t, err)
+			bubble.Elapse(time.Minute)
+		}
+		require.ErrorContains(t, err, "the Current function of Credentials failed")
+		assert.NotContains(t, err.Error(), "sealed")
+		secrets.err = nil
+		require.NoError(t, read(t.Context(), client))
+		assert.LessOrEqual(t, secrets.asked, 70, "the pause holds for the vault too")
+	})
+}
+
+// TestOldAndNewPasswordSideBySide runs replicas with the old password beside replicas with the
+// new one for a day, in which the service revokes all tokens 48 times.
+func TestOldAndNewPasswordSideBySide(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		in   func(password string) func(*lending.Credentials)
+		most int // sign-ins with the old password
+	}{
+		{"from a function", func(password string) func(*lending.Credentials) { return (&vault{password: password}).in }, 2},
+		{"in the options", func(password string) func(*lending.Credentials) {
+			return func(c *lending.Credentials) { c.Password = lending.NewSecret(password) }
+		}, 2 * 48},
+	} {
+		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
+			changePassword(service, "the new one")
+			store := &savedTexts{TokenStore: lending.NewMemoryTokenStore()}
+			var clients []*lending.Client
+			for _, password := range []string{"the old one", "the old one", "the new one", "the new one"} {
+				clients = append(clients, fake.SignIn(t, service, test.in(password), lending.WithTokenStore(store)))
+			}
+			assert.Zero(t, for24Hours(t, service, clients...), "failed reads of a replica with the new password")
+			require.NoError(t, read(t.Context(), clients[0]), "a replica with the old password has the token of the others")
+			old := service.Arrived(fake.LoginRoute) - 48
+			t.Logf("%d sign-ins with the old password in a day", old)
+			assert.LessOrEqual(t, old, test.most)
+			assert.Positive(t, old)
+			assert.NotContains(t, store.texts.String(), "one\"")
+		})
+	}
+}
+
+// savedTexts notes what a session saves.
+type savedTexts struct {
+	lending.TokenStore
+	texts strings.Builder
+}
+
+func (s *savedTexts) Save(ctx context.Context, token lending.StoredToken) error {
+	s.texts.WriteString(token.Data.Reveal())
+	return s.TokenStore.Save(ctx, token)
+}
