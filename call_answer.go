@@ -235,7 +235,8 @@ func (x *exchange) reached() bool {
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
 		return false // the service accepts no part of a document
 	}
-	if x.request.effect == Read || x.gotConn.Load() > 0 {
+	unserved := x.gotConn.Load() == 1 && !x.reused.Load() && !x.client.settings().foreign && neterr.NeverServed(x.err)
+	if x.request.effect == Read || x.gotConn.Load() > 0 && !unserved {
 		return true
 	}
 	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // a caller's transport may fire no trace

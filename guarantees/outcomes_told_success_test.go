@@ -165,10 +165,10 @@ func with(base verdicts, more verdicts) verdicts {
 func TestSuccessOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	var body string
-	var attempt lending.Attempt
+	var attempt lending.Call
 	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { wire.Answer(http.StatusOK, body)(w, r) })
 	client := wire.Serve(t, wire.AfterRequest(&handle),
-		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempt = a }))
+		wire.Attempts(func(_ context.Context, a lending.Call) { attempt = a }))
 	table, routes := successes(), catalog.Routes(t)
 	t.Logf("%d answers to each of %d routes", len(table), len(routes))
 	for name, r := range routes {

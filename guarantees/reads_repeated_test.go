@@ -242,9 +242,9 @@ func readAtFaults(
 	transport.Protocols.SetUnencryptedHTTP2(f.Client == "h2c")
 	var counted atomic.Int32 // of the last call
 	client := wire.NewClient(t, service.URL(), with(transport), lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) { counted.Store(int32(c.Attempts)) }
-		}))
+		}, nil))
 	service.warm(t, client)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -277,7 +277,7 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	attempts := 0
 	address := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // the certificate of another
 	client, err := lending.New(address, lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithObserver(func(context.Context, lending.Attempt) { attempts++ }))
+		wire.Attempts(func(context.Context, lending.Call) { attempts++ }))
 	require.NoError(t, err)
 	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	assert.Equal(t, 1, attempts)
