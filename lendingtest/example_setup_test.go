@@ -82,22 +82,3 @@ func ExampleService_Advance() {
 	// <nil> sign-ins: 1
 	// <nil> sign-ins: 2
 }
-
-// The request log holds what came over the wire, and what was answered.
-func ExampleService_Requests() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	client := clientOf(service.Service, service.URL)
-	defer client.Close()
-	application := service.AddApplication(lendingtest.Application{})
-
-	_ = client.Communication.Post(context.Background(), must(lending.ParseApplicationID(application.ID)),
-		&lending.CommunicationRequest{Extra: map[string]string{"message": "When will the offer be ready?"}})
-	for _, r := range service.Requests() {
-		fmt.Println(r.Route, r.Username)
-		fmt.Println(r.Status, string(r.Body))
-	}
-	// Output:
-	// POST /api/Communication/post-messages/{applicationId} partner@example.com
-	// 200 {"message":"When will the offer be ready?"}
-}
