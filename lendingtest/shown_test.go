@@ -23,7 +23,8 @@ func TestAServiceCanBePrinted(t *testing.T) {
 		}
 	})
 	var shown bytes.Buffer
-	for _, v := range []any{server, server.Service, []any{server.Service}, struct{ S *lendingtest.Service }{server.Service}} {
+	within := struct{ S *lendingtest.Service }{server.Service}
+	for _, v := range []any{server, server.Service, []any{server.Service}, within} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
 			fmt.Fprintf(&shown, verb, v)
 		}
