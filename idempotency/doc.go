@@ -26,15 +26,16 @@
 //   - Build a key from business data: an order and a step. The id of a job or of a workflow run
 //     differs at the next attempt, and would send the mutation again.
 //   - A key belongs to one request: method, parameters and body. After the first send, a different
-//     request gets ErrKeyReused. A request with time.Now() is different each time.
+//     request gets ErrKeyReused. A request with time.Now() is different each time. A member with
+//     its zero value is as good as none, and the order of members does not matter.
 //     Secrets are not compared: a request with a new one-time password is the same request.
 //   - A key belongs to one service and account: the base URL and the username of
 //     [lending.WithCredentials]. Any other client gets ErrOtherAccount. With another
 //     [lending.TokenSource] the log knows only the base URL: give each account a namespace.
 //
-// Three options apply to one key: [SafeToRepeat] if a second execution does no harm, [WithCheck]
-// if your program can tell whether the mutation happened, and [AcceptRecorded] if a new release
-// changes the request. [Log.Lookup] returns the state and the response of a key.
+// Three options apply to one key: [SafeToRepeat] if a second execution does no harm (or
+// [Options].SafeToRepeat, for all keys), [WithCheck] if your program can tell whether the mutation
+// happened, and [AcceptRecorded] if a new release of yours changes the request. [Log.Lookup] returns the state and the response of a key.
 //
 // # States
 //

@@ -188,13 +188,13 @@ func TestFailedSignInLeavesTheKeyFree(t *testing.T) {
 func TestObserverContextHasNoKey(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, reader := newOrder(service), process()
-		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
+		client := process(lending.WithObserver(func(ctx context.Context, c lending.Call) (context.Context,
 			func(lending.Call),
 		) {
 			_, err := reader.Applications.Status(ctx, o.application)
 			assert.NoError(t, err)
 			return ctx, nil
-		}))
+		}, nil))
 		require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			o.application))
 	})
@@ -228,6 +228,9 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 		{"MaxLateness", &idempotency.Options{MaxLateness: -1}},
 		{"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
 		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}},
+		{"SafeToRepeat must have constants of the type Route only", &idempotency.Options{
+			SafeToRepeat: []idempotency.Route{idempotency.SendLink, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"},
+		}},
 		{"Namespace", &idempotency.Options{Namespace: "a:b"}},
 		{"Namespace", &idempotency.Options{Namespace: strings.Repeat("n", 65)}},
 	} {

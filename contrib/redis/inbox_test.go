@@ -41,7 +41,9 @@ func TestInboxKeepsItsContract(t *testing.T) {
 	server := startRedis(t)
 	storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 		require.NoError(t, server.client().FlushAll(t.Context()).Err())
-		return func() webhook.Inbox { return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease}) }
+		return func() webhook.Inbox {
+			return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease, Encryption: webhooktest.Encryption()})
+		}
 	})
 }
 
@@ -253,7 +255,7 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 		return err
 	}
 	drop := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error {
-		_, err := b.Drop(t.Context(), "tester", e.ID)
+		_, err := b.Drop(t.Context(), webhook.Decision{By: "tester", Why: "a test"}, e.ID)
 		return err
 	}
 	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1},
@@ -414,17 +416,4 @@ func TestInboxIdles(t *testing.T) {
 	require.True(t, slices.ContainsFunc([]lending.EventName{"a", "b", "c", "d", "e"}, wakes))
 	cancel()
 	<-working
-}
-
-// With an eviction policy Redis loses events.
-func TestEvictionLosesEvents(t *testing.T) {
-	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
-	client := server.client()
-	inbox := inbox(t, server.client(), nil)
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	require.Eventually(t, func() bool {
-		_ = inbox.Put(t.Context(), event("b"))
-		return client.Exists(t.Context(), "{test}:events").Val() == 0
-	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
 }

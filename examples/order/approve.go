@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/idempotency"
 )
 
 // The service does not publish the fields below. They are the fields of the embedded service; a
@@ -45,8 +44,7 @@ func bankData() *lending.BankingDataRequest {
 // approve does the approval, from the offer to the signed contract.
 func (p *Partner) approve(ctx context.Context, o Order, application lending.ApplicationID) error {
 	approval := p.Client.Approval
-	// This partner knows that sending the same details again changes nothing.
-	err := approval.AddCompanyDetails(idempotency.SafeToRepeat(o.key(ctx, "company")), application, lending.CompanyDataRequest{
+	err := approval.AddCompanyDetails(o.key(ctx, "company"), application, lending.CompanyDataRequest{
 		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
 	})
 	if err != nil {

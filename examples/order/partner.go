@@ -17,6 +17,10 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
+// SafeToRepeat are the mutations that this partner may repeat: the same details change nothing, and a
+// second one-time password does no harm.
+var SafeToRepeat = []idempotency.Route{idempotency.AddCompanyDetails, idempotency.WithdrawInvoice}
+
 // Order is a row of the partner's own table.
 type Order struct {
 	ID     string
@@ -44,9 +48,12 @@ func (o Order) key(ctx context.Context, command string) context.Context {
 
 // Partner carries out orders.
 type Partner struct {
-	Client  *lending.Client
-	Phone   string // address of the page on which a customer reads the one-time password
-	Persons bool   // the partner has no checks of its own: persons decide what no published field shows
+	Client *lending.Client
+
+	// Ask asks the customer for the one-time password of a loan.
+	Ask func(context.Context, lending.LoanID) (lending.Secret, error)
+
+	Persons bool // the partner has no checks of its own: persons decide what no published field shows
 }
 
 // checked returns a context with the key of a command, and with a check of the partner's own for
@@ -76,7 +83,7 @@ func New(address, phonePath string, keys *idempotency.Log, opts ...lending.Optio
 		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // no two-factor code is needed
 	}
 	client, err := lending.New(address, append(opts, lending.WithIdempotency(keys), lending.WithCredentials(credentials))...)
-	return &Partner{Client: client, Phone: address + phonePath}, err
+	return &Partner{Client: client, Ask: Phone(address + phonePath)}, err
 }
 
 // Onboard does a whole order. The requests of each try are the same: they depend on the order
@@ -120,26 +127,8 @@ func (p *Partner) apply(ctx context.Context, o Order) (lending.CustomerID, lendi
 	if _, err := p.Client.Applications.AddOrUpdateBankingData(o.key(ctx, "banking-data"), application, bankData(), nil); err != nil {
 		return customer.ID, none, err
 	}
-	return customer.ID, application, p.process(ctx, o, application)
-}
-
-// process processes the application. An offer proves that the command ran, and has the response.
-// Without an offer the log asks a person, because the service does not document the result of
-// processing without an offer. This partner knows that processing leads at once to an offer or to
-// an error.
-func (p *Partner) process(ctx context.Context, o Order, application lending.ApplicationID) error {
-	check := func(ctx context.Context) (idempotency.Verdict, error) {
-		type offer struct {
-			ID lending.OfferID `json:"id"` // not published: the name of the embedded service
-		}
-		found, err := lending.As[offer](p.Client.Applications.Offer(ctx, application, nil))
-		if lending.IsNotFound(err) {
-			return idempotency.NotHappened(), nil
-		}
-		return idempotency.Happened(found.ID), err
-	}
-	_, err := p.Client.Applications.Process(idempotency.WithCheck(o.key(ctx, "process"), check), application)
-	return err
+	_, err = p.Client.Applications.Process(o.key(ctx, "process"), application)
+	return customer.ID, application, err
 }
 
 // findLoan finds the loan of the application. A read needs no key.
@@ -162,14 +151,12 @@ func (p *Partner) draw(ctx context.Context, o Order, application lending.Applica
 	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), application, &calculation); err != nil {
 		return err
 	}
-	// WithdrawInvoice sends an OTP and moves no money. No read can check the command, and two
-	// passwords do no harm.
-	withdrawal, err := p.Client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(o.key(ctx, "withdraw")), loan,
+	withdrawal, err := p.Client.Loans.WithdrawInvoice(o.key(ctx, "withdraw"), loan,
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return err
 	}
-	password, err := p.ask(ctx, loan)
+	password, err := p.Ask(ctx, loan)
 	if err != nil {
 		return err
 	}
@@ -194,20 +181,22 @@ func (e laterError) Error() string { return string(e) }
 // Next tells the order to go on in a second.
 func (laterError) Next() lending.Next { return lending.Next{Retry: true, After: time.Second} }
 
-// ask asks the customer for the OTP. Here this is the last password that was sent.
-func (p *Partner) ask(ctx context.Context, loan lending.LoanID) (lending.Secret, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Phone+loan.String(), nil)
-	if err != nil {
-		return lending.Secret{}, err
+// Phone returns a function for [Partner.Ask]. The page at address shows the last password of a loan.
+func Phone(address string) func(context.Context, lending.LoanID) (lending.Secret, error) {
+	return func(ctx context.Context, loan lending.LoanID) (lending.Secret, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+loan.String(), nil)
+		if err != nil {
+			return lending.Secret{}, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return lending.Secret{}, err
+		}
+		defer response.Body.Close()
+		password, err := io.ReadAll(response.Body)
+		if response.StatusCode != http.StatusOK {
+			err = errors.Join(err, fmt.Errorf("the phone answers %s", response.Status))
+		}
+		return lending.NewSecret(string(password)), err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return lending.Secret{}, err
-	}
-	defer response.Body.Close()
-	password, err := io.ReadAll(response.Body)
-	if response.StatusCode != http.StatusOK {
-		err = errors.Join(err, fmt.Errorf("the phone answers %s", response.Status))
-	}
-	return lending.NewSecret(string(password)), err
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
@@ -63,7 +64,9 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	if err != nil {
 		return err
 	}
-	log, err := idempotency.NewLog(entries, &idempotency.Options{MaxLateness: held + lag + margin})
+	log, err := idempotency.NewLog(entries, &idempotency.Options{
+		MaxLateness: held + lag + margin, SafeToRepeat: order.SafeToRepeat,
+	})
 	if err == nil {
 		err = work(context.Background(), address, n, log)
 	}

@@ -27,7 +27,7 @@ func work(ctx context.Context, address string, orders int, log *idempotency.Log)
 		return err
 	}
 	defer client.Close()
-	k := &keyed{&order.Partner{Client: client, Phone: address + onboarding.PhonePath, Persons: true}, log, address}
+	k := &keyed{&order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: true}, log, address}
 	if err := k.reportLeft(ctx); err != nil {
 		return err
 	}

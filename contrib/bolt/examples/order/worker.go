@@ -72,7 +72,7 @@ func openLog(path string) (keys *idempotency.Log, closeLog func() error, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	keys, err = idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness})
+	keys, err = idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness, SafeToRepeat: order.SafeToRepeat})
 	return keys, entries.Close, err
 }
 
