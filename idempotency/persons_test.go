@@ -39,7 +39,6 @@ const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 // mutation meets a fault or the end of its process with the same probability. The service rejects a
 // second signature, so SafeToRepeat does not end a doubt about a signature.
 func TestFewOrdersNeedAPerson(t *testing.T) {
-	fake.NeedsControl(t)
 	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
 	two := partner.SafeToRepeat
 	three := append(slices.Clone(two), idempotency.SubmitRequiredDocument)
