@@ -73,6 +73,7 @@ type Progress struct {
 type Result struct {
 	Progress
 	State    lendingtest.Snapshot
+	After    time.Duration             // from the last fault, kill or verdict of a person to the end
 	InDoubt  []string                  // keys whose outcome a worker did not know
 	Reviewed []string                  // keys that a person looked up
 	executed map[string]map[string]int // by route and customer
@@ -97,7 +98,7 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 
 // Run starts workers, each after the end of its predecessor, until all orders are done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
-	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now()}
+	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag), lendingtest.WithLoopbackReceivers()), start: time.Now()}
 	defer r.service.Close()
 	r.plan()
 	mux := http.NewServeMux()
@@ -105,18 +106,19 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
 		_, _ = w.Write([]byte(r.service.OTP(q.PathValue("loan"))))
 	})
-	r.books.serve(mux, r.service)
+	r.books.serve(mux, r.service, r.hit)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	if err := r.fleet(ctx, server.URL); err != nil {
 		return Result{}, err
 	}
+	after := time.Since(r.start) - time.Duration(r.trouble.Load())
 	if err := r.service.Wait(ctx); err != nil { // for late commands
 		return Result{}, err
 	}
 	r.done = true
 	r.tell()
-	result := Result{Progress: r.progress(), executed: map[string]map[string]int{}, State: r.service.Snapshot()}
+	result := Result{Progress: r.progress(), After: after, executed: map[string]map[string]int{}, State: r.service.Snapshot()}
 	result.InDoubt, result.Reviewed = r.books.result()
 	for _, route := range routes {
 		all, executed := r.service.ExecutedFor(route), map[string]int{}
@@ -139,6 +141,7 @@ type run struct {
 	start   time.Time
 	done    bool
 	lost    atomic.Int64
+	trouble atomic.Int64 // when the last fault, kill or verdict was, after the start
 	books   books
 
 	mu     sync.Mutex // locked while Killed and Tell run
@@ -153,7 +156,7 @@ func (r *run) plan() {
 	if r.Lost == 0 {
 		return
 	}
-	shown := func() { r.lost.Add(1) }
+	shown := func() { r.lost.Add(1); r.hit() }
 	fail := func(route string, more ...lendingtest.Fault) {
 		r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
 		more = append(
@@ -212,7 +215,11 @@ func (r *run) due() bool {
 	return due
 }
 
+// hit notes the time of a fault, a kill or a verdict.
+func (r *run) hit() { r.trouble.Store(int64(time.Since(r.start))) }
+
 func (r *run) killed() {
+	r.hit()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kills++; r.Killed != nil {
