@@ -108,8 +108,7 @@ func ExampleApprovalService() {
 			IPAddress: "203.0.113.7", MIMEType: "image/png", Signature: image, Signature2: image,
 		}))
 	}
-	_, opened := service.LoanOf(application.String())
-	fmt.Println("loan opened:", opened)
+	fmt.Println("loan opened:", len(service.Snapshot().Loans) > 0)
 	// Output:
 	// <nil>
 	// <nil>
@@ -328,7 +327,7 @@ func ExamplePage() {
 func ExampleLoansService_AllWithdrawals() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
-	service.AddWithdrawals(row.ID, make([]lendingtest.Withdrawal, 100)...)
+	service.UpdateLoan(row.ID, func(l *lendingtest.Loan) { l.Withdrawals = make([]lendingtest.Withdrawal, 100) })
 
 	count := 0
 	newest := &lending.PagedOptions{Descending: true, Take: 3}

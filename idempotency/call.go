@@ -62,6 +62,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	}
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, route: routeName(call)}
 	k.row = routeOf(call, k.route)
+	k.safeToRepeat = k.safeToRepeat || !call.IsRaw() && s.repeats(k.route)
 	k.lock = s.lockFor(k.row, call)
 	s.clients.LoadOrStore(call.Account(), call.Client())
 	answer, err := k.turns(ctx)

@@ -44,7 +44,7 @@ var checkRows = map[string]struct {
 	"Applications.SendLink":                       {person, nil},
 	"Applications.QuickTest":                      {person, nil},
 	"Applications.AddOrUpdateBankingData":         {again, nil},
-	"Applications.Process":                        {person, []string{"Applications.Offer"}},
+	"Applications.Process":                        {absent, []string{"Applications.Status", "Applications.Offer"}},
 	"Applications.UpdateName":                     {again, nil},
 	"Applications.UpdateNameAndZipCode":           {again, nil},
 	"Applications.UpdateCustomerData":             {again, nil},

@@ -32,9 +32,9 @@
 //     [lending.WithCredentials]. Any other client gets ErrOtherAccount. With another
 //     [lending.TokenSource] the log knows only the base URL: give each account a namespace.
 //
-// Three options apply to one key: [SafeToRepeat] if a second execution does no harm, [WithCheck]
-// if your program can tell whether the mutation happened, and [AcceptRecorded] if a new release
-// changes the request. [Log.Lookup] returns the state and the response of a key.
+// Three options apply to one key: [SafeToRepeat] if a second execution does no harm (or
+// [Options].SafeToRepeat, for all keys), [WithCheck] if your program can tell whether the mutation
+// happened, and [AcceptRecorded] if a new release of yours changes the request. [Log.Lookup] returns the state and the response of a key.
 //
 // # States
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -208,6 +209,9 @@ func (k *keyedCall) isRepeatable() bool {
 	isLatest := k.row.setsValue && k.entry.Lock == k.lock
 	return k.data.Doubt.Rejected < maxRejected && (k.safeToRepeat || isLatest)
 }
+
+// repeats reports whether [Options].SafeToRepeat names the route.
+func (s *settings) repeats(route string) bool { return slices.Contains(s.SafeToRepeat, Route(route)) }
 
 // recordFound records that the mutation happened, and returns the response. A response that is
 // lost and not optional needs a person.

@@ -41,7 +41,7 @@ func TestAnotherOfferProvesNoProcessing(t *testing.T) {
 		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 		err := call()
 		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-		assert.ErrorContains(t, err, "there was an offer before")
+		assert.ErrorContains(t, err, "the record existed before")
 		bubble.Elapse(maxLateness)
 		require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
 		assert.Zero(t, service.Executed(fake.ProcessRoute))

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,11 @@ type Options struct {
 	// log keeps at most the ids. The default is 1 MiB.
 	MaxAnswer int
 
+	// SafeToRepeat names the mutations whose second execution does no harm, for every key, as the
+	// function [SafeToRepeat] does for one key. The service publishes no read that shows these
+	// mutations: without SafeToRepeat a lost response needs a person. docs/checks.md has the advice.
+	SafeToRepeat []Route
+
 	// Namespace is the prefix of every key in the store, for example the name of a sandbox.
 	// After the reset of a sandbox, a new namespace prevents replays of old responses. A
 	// namespace has at most 64 letters, digits and -._.
@@ -55,6 +61,7 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	s := settings{store: entries, clients: new(sync.Map), unsent: new(sync.Map), reviews: new(sync.Map), salt: new(atomic.Pointer[string])}
 	if opts != nil {
 		s.Options = *opts
+		s.SafeToRepeat = slices.Clone(opts.SafeToRepeat)
 	}
 	if s.MaxLateness == 0 {
 		s.MaxLateness = 5 * time.Minute
@@ -85,6 +92,9 @@ func (s *settings) validate() error {
 	c.that(s.MaxLateness > 0, "MaxLateness", lending.CodeRange, "must not be negative")
 	c.that(s.KeepAnswers > 0, "KeepAnswers", lending.CodeRange, "must not be negative")
 	c.that(s.MaxAnswer > 0, "MaxAnswer", lending.CodeRange, "must not be negative")
+	for _, route := range s.SafeToRepeat {
+		c.that(slices.Contains(repeatable[:], route), "SafeToRepeat", lending.CodeConflict, "must have constants of the type Route only")
+	}
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._", r))
 	}

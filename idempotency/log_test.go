@@ -228,6 +228,9 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 		{"MaxLateness", &idempotency.Options{MaxLateness: -1}},
 		{"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
 		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}},
+		{"SafeToRepeat must have constants of the type Route only", &idempotency.Options{
+			SafeToRepeat: []idempotency.Route{idempotency.SendLink, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"},
+		}},
 		{"Namespace", &idempotency.Options{Namespace: "a:b"}},
 		{"Namespace", &idempotency.Options{Namespace: strings.Repeat("n", 65)}},
 	} {

@@ -88,7 +88,7 @@ func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry
 	defer stop()
 	late := s.MaxLateness - idle
 	f, err := s.endOther(ctx, client, entry, &d)
-	switch isCallers := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue; {
+	switch isCallers := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue || s.repeats(d.Request.Route); {
 	case errors.Is(err, errNeedsRequest):
 		return 0, nil
 	case err != nil:

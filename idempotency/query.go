@@ -159,7 +159,7 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 	}
 	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
 		switch row := rowOf(r.Route); {
-		case data.Send.IsCallers, row.setsValue, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
+		case data.Send.IsCallers, row.setsValue, s.repeats(r.Route), row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
 			e.NeedsPerson, e.Why = false, ""
 		case row.check == nil:
 			e.Why = row.reason()

@@ -325,7 +325,8 @@ func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	})
 }
 
-// TestLaterReadEndsNoReview has a later read show an offer: nobody knows whose offer it is.
+// TestLaterReadEndsNoReview has a changed status without an offer after a processing. A later read
+// shows an offer: nobody knows whose offer it is.
 func TestLaterReadEndsNoReview(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
@@ -335,9 +336,11 @@ func TestLaterReadEndsNoReview(t *testing.T) {
 		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
 		_, err := client.Applications.Process(ctx, id)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		service.Answer(fake.StatusRoute, wire.Answer(http.StatusOK, `"Declined"`))
 		bubble.Elapse(maxLateness)
 		_, err = client.Applications.Process(ctx, id)
 		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		require.ErrorContains(t, err, "there is no new offer, but the status has changed")
 		_, err = client.Applications.Process(t.Context(), id) // by somebody without a key
 		require.NoError(t, err)
 		_, err = client.Applications.Process(ctx, id)

@@ -118,12 +118,22 @@ func checkApplications(ctx context.Context, t *target) (snapshot, error) {
 	return seen(records...), nil
 }
 
-func checkOffer(ctx context.Context, t *target) (snapshot, error) {
+// checkProcessing reads the offer, and the status before it.
+func checkProcessing(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
+	if err != nil {
+		return snapshot{}, err
+	}
+	status, err := t.client.Applications.Status(ctx, id)
+	if err != nil && !lending.IsNotFound(err) {
+		return snapshot{}, err
+	}
 	s, err := offerOf(ctx, t)
 	if err != nil {
-		return absence(err)
+		s, err = absence(err)
 	}
-	return s, nil
+	s.State += hashed(status)
+	return s, err
 }
 
 func offerOf(ctx context.Context, t *target) (snapshot, error) {

@@ -95,12 +95,16 @@ func rowOf(name string) route {
 		"POST /api/Application/create-customer-and-application-and-applicant":
 		return route{ids: true, note: "the fields that identify the customer are not published"}
 
-	// An offer appears where there was none. The interface says: "Once; do not poll or auto-retry it".
+	// An offer appears where there was none. The interface says: "The partner triggers processing, which
+	// produces an offer", and the response of a success is the id of the offer. The status is a text
+	// without published values: the same text and no offer show that nothing was processed. A read
+	// of the current process exists only as an event.
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			adds: true, listsIDs: true, isOne: true, check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
-			others: "processes the application",
-			note:   "there is no new offer: the processing was rejected, has not begun, or is not finished",
+			adds: true, listsIDs: true, isOne: true, check: checkProcessing, compare: firstOfItsName, answer: rebuiltOffer,
+			lock: lockOf("offer"), others: "processes the application",
+			assumes: "a processing leaves an offer or another status",
+			note:    "there is no new offer, but the status has changed",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
 		return route{optional: true, lock: lockOf("offer"), note: "the effect of force is not published"}
@@ -198,22 +202,9 @@ func oneLess(before, after snapshot, n int) finding { return counted(before, aft
 // mutation.
 func firstOfItsName(before, after snapshot, n int) finding {
 	if before.Count > 0 {
-		return finding{why: "the record existed before"}
+		return finding{why: "the record existed before, and no published field identifies a new one"}
 	}
 	return counted(before, after, n)
-}
-
-// firstSeen takes the first record for a success. No published field identifies a new version of
-// an earlier record, and a list without the record proves nothing.
-func firstSeen(before, after snapshot, n int) finding {
-	if before.Count > 0 {
-		return finding{why: "there was an offer before, and no published field identifies a new one"}
-	}
-	f := counted(before, after, n)
-	if f.evidence == absent {
-		return finding{evidence: unclear}
-	}
-	return f
 }
 
 func counted(before, after snapshot, step int) finding {

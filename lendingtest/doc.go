@@ -27,17 +27,13 @@
 //
 //   - [Service.Fail] plans a [Fault] for a route: a wrong, lost, cut or slow response, or a mutation
 //     that runs after its caller has gone. [Service.Answer] replaces the response of a route.
-//   - [WithReadLag] delays the effect of mutations on reads.
 //   - [Service.Executed] counts how often a route ran, so a test can check "exactly once".
 //     [Service.ExecutedFor] counts by customer, application and loan. [Service.Requests] is the
 //     request log.
-//   - [Service.AddCustomer], [Service.AddApplication], [Service.AddLoan] and similar methods add
-//     records; [Service.UpdateLoan] and similar methods change them. [Service.Snapshot] returns the
-//     whole state, also as JSON, and [Restore] loads a snapshot into the same or another service.
-//   - [Service.SetDecision], [Service.Repay] and [Patch] simulate declined applications,
-//     repayments, changed fields and more. RECIPES.md has a line for each situation.
-//     [Service.On] and [Service.After] run a function after a route or a time.
-//   - [Service.Watch] reports requests, sent codes and webhook deliveries.
+//   - [Service.AddCustomer], [Service.AddLoan] and similar methods add records, [Service.UpdateLoan]
+//     and similar methods change them. [Service.Snapshot] returns the whole state, also as JSON.
+//   - RECIPES.md has a line for each situation after the happy path: declined applications,
+//     repayments, late webhooks and more.
 //
 // A route is written like in the interface, with the method first. Identifiers, codes and tokens
 // are the same in every run with the same calls in the same order; [WithSeed] changes them.
@@ -53,46 +49,16 @@
 // The service executes nothing late unless a [Fault] says so. A test with idempotency keys therefore ends in milliseconds
 // with idempotency.Options{MaxLateness: time.Millisecond}: see the example KeyedMutation.
 //
-// The examples of this package show common tests:
-//
-//   - Consumer runs code while the service loses responses, and counts how often the commands ran.
-//   - Interface tests code that needs a single method, without a service, with errors made by hand.
-//   - AddSubscription delivers each event twice to a receiver. WithDeliveryClient shows the whole
-//     path from the registration of a receiver to its first event.
-//
-// Two examples of package lending need no fake service: WithHTTPClient replaces a route with
-// httpmock, and Sign signs a delivery by hand. To test a program in another language, run
-// cmd/lending-sandbox.
+// The examples of this package show common tests. Two examples of package lending need no fake
+// service: WithHTTPClient replaces a route with httpmock, and Sign signs a delivery by hand. To
+// test a program in another language, run cmd/lending-sandbox.
 //
 // # Time
 //
-// In a bubble of testing/synctest the clock advances as soon as all goroutines wait. The read
-// below waits for half an hour, because the service asks for this pause, and the test takes
-// milliseconds. Tokens expire after an hour of the same clock.
-//
-//	synctest.Test(t, func(t *testing.T) {
-//		service := lendingtest.New()
-//		client, err := lending.New("https://lending.example",
-//			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-//			lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
-//		if err != nil {
-//			t.Fatal(err)
-//		}
-//
-//		const route = "GET /api/Application/application-status/{applicationId}"
-//		service.Fail(route, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Minute})
-//		application, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID)
-//		if err != nil {
-//			t.Fatal(err)
-//		}
-//		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-//		defer cancel()
-//		start := time.Now()
-//		_, err = client.Applications.Status(ctx, application)
-//		if waited := time.Since(start); err != nil || waited < 30*time.Minute {
-//			t.Error(waited, err)
-//		}
-//	})
+// In a bubble of testing/synctest the clock advances as soon as all goroutines wait: create the
+// service inside the bubble and call it through [Service.Transport]. A read that waits for half an
+// hour, because the service asks for this pause, then takes milliseconds, and tokens expire by the
+// same clock.
 //
 // # Memory
 //

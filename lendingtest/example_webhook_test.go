@@ -27,7 +27,7 @@ func ExampleService_AddSubscription() {
 	receiver = must(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), inbox.Put, nil))
 
 	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
-	service.CloseLoan(service.AddLoan(lendingtest.Loan{}).ID)
+	service.UpdateLoan(service.AddLoan(lendingtest.Loan{}).ID, func(l *lendingtest.Loan) { l.IsClosed = true })
 	if err := service.Wait(context.Background()); err != nil {
 		fmt.Println(err)
 	}

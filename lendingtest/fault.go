@@ -75,9 +75,6 @@ type Fault struct {
 	// response with Status.
 	Late time.Duration `json:"late,omitempty"`
 
-	// Patch changes the fields of the route's response.
-	Patch *Patch `json:"patch,omitempty"`
-
 	// Times is the number of requests with the fault: 0 means once, -1 means always.
 	Times int `json:"times,omitempty"`
 }
@@ -121,10 +118,10 @@ func (f Fault) Check() error {
 		return errors.New("cutBody must be a number of bytes, or -1 for an empty body")
 	case f.Status != 0 && (f.Status < 200 || f.Status > 999):
 		return fmt.Errorf("a status of %d cannot be answered", f.Status)
-	case f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && f.Patch == nil && !f.ResetBefore && !f.ResetAfter:
-		return errors.New("the fault changes nothing; set status, answerDelay, delayBefore, late, cutBody, patch, resetBefore or resetAfter")
+	case f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && !f.ResetBefore && !f.ResetAfter:
+		return errors.New("the fault changes nothing; set status, answerDelay, delayBefore, late, cutBody, resetBefore or resetAfter")
 	}
-	return f.Patch.check()
+	return nil
 }
 
 // text returns the fault for the request log, or "" if there is none.

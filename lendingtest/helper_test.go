@@ -253,10 +253,12 @@ func (r *rig) borrowed() lendingtest.Loan {
 	r.t.Helper()
 	id, applicant := r.approved()
 	r.post(approval+"sign-contract/"+id+"/"+applicant, signatures).ok()
-	loan, ok := r.LoanOf(id)
-	require.True(r.t, ok)
-	return loan
+	loans := r.Snapshot().Loans
+	require.Equal(r.t, id, loans[len(loans)-1].ApplicationID)
+	return loans[len(loans)-1]
 }
+
+func closeLoan(l *lendingtest.Loan) { l.IsClosed = true }
 
 const invoice = `{"amount":2500.00,"percentOfIncome":10,"terms":6,"fixedRepaymentCalculation":true}`
 

@@ -67,7 +67,7 @@ func TestReadLagDoesNotHoldBackSeeds(t *testing.T) {
 	assert.Equal(t, "[]", r.get("/api/Loan/get-contract-documents/"+loan.ID).ok())
 	assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text(),
 		"the loan's application, too")
-	r.CloseLoan(loan.ID)
+	r.UpdateLoan(loan.ID, closeLoan)
 	assert.Equal(t, "true", r.get("/api/Loan/is-loan-closed/"+loan.ID).ok())
 	r.ExpireOffer(id)
 	r.Advance(time.Hour)

@@ -93,7 +93,6 @@ type ledger struct {
 	mu          sync.Mutex
 	requests    recent.Log[*entry]
 	numbered    int // number of requests so far
-	outside     int
 	arrived     map[string]int
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
@@ -103,7 +102,7 @@ type ledger struct {
 func (l *ledger) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.requests, l.numbered, l.outside = recent.Log[*entry]{}, 0, 0
+	l.requests, l.numbered = recent.Log[*entry]{}, 0
 	l.arrived, l.executed, l.executedFor = map[string]int{}, map[string]int{}, map[string]map[string]int{}
 }
 
@@ -184,13 +183,6 @@ func (l *ledger) ran(e *entry, about []string) {
 // Requests returns the request log in order of arrival: the last 10,000 requests or 32 MiB. A
 // request is complete in the log before its caller receives the response.
 func (l *ledger) Requests() []Request { return l.Find(RequestFilter{}) }
-
-// Outside returns the number of requests outside the base path.
-func (l *ledger) Outside() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.outside
-}
 
 // Arrived returns the number of requests of a route, including faults and rejections.
 func (l *ledger) Arrived(route string) int {

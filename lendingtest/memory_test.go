@@ -69,7 +69,7 @@ func TestQueueOfDeliveriesEnds(t *testing.T) {
 	loan := r.AddLoan(lendingtest.Loan{})
 	for range 10_002 {
 		r.UpdateLoan(loan.ID, func(l *lendingtest.Loan) { l.IsClosed = false })
-		r.CloseLoan(loan.ID)
+		r.UpdateLoan(loan.ID, closeLoan)
 	}
 	refused := r.Deliveries()
 	require.Len(t, refused, 2)

@@ -28,10 +28,8 @@ type config struct {
 	basePath       string
 	clock          func() time.Time
 	tokenLifetime  time.Duration
-	offerLifetime  time.Duration
 	accounts       []Account
 	seed           uint32
-	requestLog     func(Request)
 	loopback       bool
 	receivers      []string
 	readLag        time.Duration
@@ -44,7 +42,6 @@ func defaultConfig() config {
 	return config{
 		clock:         time.Now,
 		tokenLifetime: time.Hour,
-		offerLifetime: 30 * 24 * time.Hour,
 		seed:          1,
 		accounts: []Account{
 			{Username: Username, Password: Password, TwoFactor: true, TrustedDeviceToken: TrustedDeviceToken, PartnerID: PartnerID},
@@ -59,8 +56,7 @@ func WithTLS() Option { return func(c *config) { c.tls = true } }
 // WithHTTP2 makes [NewServer] serve https with HTTP/2.
 func WithHTTP2() Option { return func(c *config) { c.tls, c.http2 = true, true } }
 
-// WithBasePath serves the routes below a path such as "/lending". Requests outside get a 404,
-// and [Service.Outside] counts them.
+// WithBasePath serves the routes below a path such as "/lending". Requests outside get a 404.
 func WithBasePath(prefix string) Option {
 	return func(c *config) {
 		if c.basePath = strings.Trim(prefix, "/"); c.basePath != "" {
@@ -75,9 +71,6 @@ func WithClock(now func() time.Time) Option { return func(c *config) { c.clock =
 // WithTokenLifetime sets the lifetime of tokens. The default is an hour.
 func WithTokenLifetime(d time.Duration) Option { return func(c *config) { c.tokenLifetime = d } }
 
-// WithOfferLifetime sets the lifetime of offers. The default is thirty days.
-func WithOfferLifetime(d time.Duration) Option { return func(c *config) { c.offerLifetime = d } }
-
 // WithAccount adds an account, or replaces the account with the same user name.
 func WithAccount(a Account) Option {
 	return func(c *config) { c.accounts = append(c.accounts, a) }
@@ -86,9 +79,6 @@ func WithAccount(a Account) Option {
 // WithSeed sets the first part of every identifier and changes the codes, so that two services
 // return different values. The same seed gives the same values.
 func WithSeed(seed uint32) Option { return func(c *config) { c.seed = seed } }
-
-// WithRequestLog calls f for every request, just before its response is sent.
-func WithRequestLog(f func(Request)) Option { return func(c *config) { c.requestLog = f } }
 
 // WithLoopbackReceivers also accepts webhook receivers with http on a loopback host, which the
 // real service rejects. Package lending registers such an address only if the service is on a

@@ -11,54 +11,31 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// Package record documents the fields of these types.
+// The records of the service, whose fields package record documents.
 type (
-	// Account is an account for signing in.
-	Account = record.Account
-	// Applicant is a person who signs the contract.
-	Applicant = record.Applicant
-	// Application is a financing application with all its data.
-	Application = record.Application
-	// BankAccount is an account of the banking data.
-	BankAccount = record.BankAccount
-	// BankTransaction is a transaction of a bank account.
+	Account         = record.Account
+	Applicant       = record.Applicant
+	Application     = record.Application
+	BankAccount     = record.BankAccount
 	BankTransaction = record.BankTransaction
-	// Calculation is the interface's CalculationRequest.
-	Calculation = record.Calculation
-	// Cents is an amount of money.
-	Cents = record.Cents
-	// Customer is a customer record.
-	Customer = record.Customer
-	// Decision says how the service decides about applications.
-	Decision = record.Decision
-	// Delivery is a webhook that was posted.
-	Delivery = record.Delivery
-	// DeliveryMode says how deliveries misbehave.
-	DeliveryMode = record.DeliveryMode
-	// Document is an accepted upload.
-	Document = record.Document
-	// Loan is a loan with its transactions and withdrawals.
-	Loan = record.Loan
-	// Message is a message of an application's conversation.
-	Message = record.Message
-	// Offer is the result of processing.
-	Offer = record.Offer
-	// Repayment describes the repayments of a loan.
-	Repayment = record.Repayment
-	// Requirement is a document that the service asks for.
-	Requirement = record.Requirement
-	// Sent is a text message or e-mail.
-	Sent = record.Sent
-	// Snapshot is the whole state.
-	Snapshot = record.Snapshot
-	// Subscription is a webhook subscription.
-	Subscription = record.Subscription
-	// Timestamp is a time in UTC, without a zone in JSON.
-	Timestamp = record.Timestamp
-	// Transaction is a transaction of a loan.
-	Transaction = record.Transaction
-	// Withdrawal is a completed withdrawal.
-	Withdrawal = record.Withdrawal
+	Calculation     = record.Calculation
+	Cents           = record.Cents
+	Customer        = record.Customer
+	Decision        = record.Decision
+	Delivery        = record.Delivery
+	DeliveryMode    = record.DeliveryMode
+	Document        = record.Document
+	Loan            = record.Loan
+	Message         = record.Message
+	Offer           = record.Offer
+	Repayment       = record.Repayment
+	Requirement     = record.Requirement
+	Sent            = record.Sent
+	Snapshot        = record.Snapshot
+	Subscription    = record.Subscription
+	Timestamp       = record.Timestamp
+	Transaction     = record.Transaction
+	Withdrawal      = record.Withdrawal
 )
 
 // The statuses of an application in this model.
@@ -134,53 +111,41 @@ func (r *records) AddSubscription(sub Subscription) Subscription {
 
 // AddTransactions adds transactions to a loan. The balances of the loan do not change.
 func (r *records) AddTransactions(loanID string, rows ...Transaction) {
-	r.book.Do(func(s *book.State) {
-		s.UpdateLoan(loanID, func(l *Loan) { l.Transactions = append(l.Transactions, s.Transactions(rows)...) })
-	})
-}
-
-// AddWithdrawals adds completed withdrawals to a loan. The balances of the loan do not change.
-func (r *records) AddWithdrawals(loanID string, rows ...Withdrawal) {
-	r.book.Do(func(s *book.State) {
-		s.UpdateLoan(loanID, func(l *Loan) { l.Withdrawals = append(l.Withdrawals, s.Withdrawals(rows)...) })
-	})
-}
-
-// AddMessages adds messages to an application.
-func (r *records) AddMessages(applicationID string, rows ...Message) {
-	r.book.Do(func(s *book.State) {
-		s.UpdateApplication(applicationID, func(a *Application) { a.Messages = append(a.Messages, s.Messages(rows)...) })
-	})
+	r.UpdateLoan(loanID, func(l *Loan) { l.Transactions = append(l.Transactions, rows...) })
 }
 
 // UpdateCustomer calls f to change a customer.
 func (r *records) UpdateCustomer(id string, f func(*Customer)) {
-	r.book.Do(func(s *book.State) { s.UpdateCustomer(id, f) })
+	r.book.Do(func(s *book.State) { _ = s.Tables.Customers.Update(s, id, always(f)) })
 }
 
-// UpdateApplication calls f to change an application, and posts an event if the status changes.
+// UpdateApplication calls f to change an application, and posts an event if the status changes. New
+// messages get an identifier.
 func (r *records) UpdateApplication(id string, f func(*Application)) {
-	r.book.Do(func(s *book.State) { s.UpdateApplication(id, f) })
+	r.book.Do(func(s *book.State) { _ = s.Tables.Applications.Update(s, id, always(f)) })
 }
 
 // UpdateLoan calls f to change a loan, and posts events if the loan is enabled, disabled, closed
-// or reopened.
+// or reopened. New transactions and withdrawals get an identifier.
 func (r *records) UpdateLoan(id string, f func(*Loan)) {
-	r.book.Do(func(s *book.State) { s.UpdateLoan(id, f) })
+	r.book.Do(func(s *book.State) { _ = s.Tables.Loans.Update(s, id, always(f)) })
 }
 
 // UpdateSubscription calls f to change a subscription. A changed secret is a rotation.
 func (r *records) UpdateSubscription(id string, f func(*Subscription)) {
-	r.book.Do(func(s *book.State) { s.UpdateSubscription(id, f) })
+	r.book.Do(func(s *book.State) { _ = s.Tables.Subscriptions.Update(s, id, always(f)) })
 }
 
-// SetLoanEnabled enables or disables a loan and posts the event.
-func (r *records) SetLoanEnabled(loanID string, enabled bool) {
-	r.UpdateLoan(loanID, func(l *Loan) { l.IsEnabled = enabled })
+// always returns a function that changes a row without an error.
+func always[T any](f func(*T)) func(*T) error {
+	return func(row *T) error { f(row); return nil }
 }
 
-// CloseLoan closes a loan and posts the event.
-func (r *records) CloseLoan(loanID string) { r.UpdateLoan(loanID, func(l *Loan) { l.IsClosed = true }) }
+// Update sets fields of the customer, application, loan or subscription with this identifier, and posts the events of
+// the change. fields is a JSON object with the names of a snapshot. An error changes nothing.
+func (r *records) Update(id string, fields []byte) error {
+	return ask(r, func(s *book.State) error { return s.Set(id, fields) })
+}
 
 // ExpireOffer makes an application's offer expire now. ExpireOffer panics if there is no offer.
 func (r *records) ExpireOffer(applicationID string) {
@@ -198,18 +163,6 @@ func (r *records) SetDecision(d Decision) { r.book.Do(func(s *book.State) { s.De
 // Repay makes repayments of a loan. Transactions and balances change as the service's clock
 // advances. Repay panics if there is no such loan, or if a number of the repayment is negative.
 func (r *records) Repay(p Repayment) { r.book.Do(func(s *book.State) { s.Repay(p) }) }
-
-// LoanOf returns the loan of an application, or false if there is none yet.
-func (r *records) LoanOf(applicationID string) (loan Loan, ok bool) {
-	r.book.Do(func(s *book.State) {
-		for row := range book.Rows(s.Loans.By(book.OfApplication(applicationID))) {
-			if !ok {
-				loan, ok = row.Clone(), true
-			}
-		}
-	})
-	return loan, ok
-}
 
 // Snapshot returns the current state.
 func (r *records) Snapshot() Snapshot { return ask(r, (*book.State).Snapshot) }
@@ -233,11 +186,6 @@ func mustAccount(s *book.State, username string) {
 	if s.Accounts[username] == nil {
 		panic(fmt.Sprintf("lendingtest: no account %q", username))
 	}
-}
-
-// SetTokenLifetime sets the lifetime of tokens issued from now on.
-func (r *records) SetTokenLifetime(d time.Duration) {
-	r.book.Do(func(s *book.State) { s.TokenLifetime = d })
 }
 
 // ExpireTokens makes the tokens of these users expire now, or all tokens if no user is given.
@@ -304,37 +252,25 @@ func (r *records) Deliveries() []Delivery {
 // new mode has Hold, too.
 func (r *records) SetDeliveryMode(m DeliveryMode) { r.post.SetMode(m) }
 
-// Redeliver posts the delivery with the number of d again, like a retry of the real service: the
+// Redeliver posts the delivery with this number again, like a retry of the real service: the
 // same event with a new creation time, and therefore another body and signature. Redeliver panics
 // if there is no such delivery.
-func (r *records) Redeliver(d Delivery) {
-	if !r.post.Again(d.Number, r.clock.Now()) {
-		panic(fmt.Sprintf("lendingtest: no delivery number %d", d.Number))
+func (r *records) Redeliver(number int) {
+	if !r.post.Again(number, r.clock.Now()) {
+		panic(fmt.Sprintf("lendingtest: no delivery number %d", number))
 	}
 }
 
 // Kind returns "customer", "application", "loan" or "subscription" for the identifier of such a
-// record, otherwise "".
-func (r *records) Kind(id string) string {
+// record, "e-mail" for the e-mail of a customer, "account" for a user name, otherwise "".
+func (r *records) Kind(name string) string {
 	return ask(r, func(s *book.State) string {
 		switch {
-		case s.Customers.Get(id) != nil:
-			return "customer"
-		case s.Applications.Get(id) != nil:
-			return "application"
-		case s.Loans.Get(id) != nil:
-			return "loan"
-		case s.Subscriptions.Get(id) != nil:
-			return "subscription"
+		case s.Accounts[name] != nil:
+			return "account"
+		case len(s.Customers.By(book.OfEmail(name))) > 0:
+			return "e-mail"
 		}
-		return ""
-	})
-}
-
-// Exists reports whether there is a record with this identifier, a customer with this e-mail or an
-// account with this user name.
-func (r *records) Exists(name string) bool {
-	return r.Kind(name) != "" || ask(r, func(s *book.State) bool {
-		return s.Accounts[name] != nil || len(s.Customers.By(book.OfEmail(name))) > 0
+		return s.Tables.Kind(name)
 	})
 }

@@ -86,14 +86,16 @@ func (r *rig) step(step string, id *string) {
 }
 
 var steps = map[string]func(r *rig, id string){
-	"no token":             func(r *rig, _ string) { r.token = "" },
-	"wrong token":          func(r *rig, _ string) { r.token = "x" },
-	"tokens are revoked":   func(r *rig, _ string) { r.RevokeTokens() },
-	"an hour passes":       func(r *rig, _ string) { r.Advance(time.Hour) },
-	"five minutes pass":    func(r *rig, _ string) { r.Advance(5 * time.Minute) },
-	"the offer expires":    (*rig).ExpireOffer,
-	"the loan is closed":   (*rig).CloseLoan,
-	"the loan is disabled": func(r *rig, id string) { r.SetLoanEnabled(id, false) },
+	"no token":           func(r *rig, _ string) { r.token = "" },
+	"wrong token":        func(r *rig, _ string) { r.token = "x" },
+	"tokens are revoked": func(r *rig, _ string) { r.RevokeTokens() },
+	"an hour passes":     func(r *rig, _ string) { r.Advance(time.Hour) },
+	"five minutes pass":  func(r *rig, _ string) { r.Advance(5 * time.Minute) },
+	"the offer expires":  (*rig).ExpireOffer,
+	"the loan is closed": func(r *rig, id string) { r.UpdateLoan(id, closeLoan) },
+	"the loan is disabled": func(r *rig, id string) {
+		r.UpdateLoan(id, func(l *lendingtest.Loan) { l.IsEnabled = false })
+	},
 	"the balance falls": func(r *rig, id string) {
 		r.UpdateLoan(id, func(l *lendingtest.Loan) { l.AvailableBalance = 2499_99 })
 	},

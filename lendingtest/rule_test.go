@@ -181,8 +181,10 @@ var rules = []struct {
 	{"| take cap | 200 | loan lists and communication lists |", func(r *rig) {
 		loan := r.AddLoan(lendingtest.Loan{})
 		r.AddTransactions(loan.ID, make([]lendingtest.Transaction, 450)...)
-		r.AddWithdrawals(loan.ID, make([]lendingtest.Withdrawal, 450)...)
-		r.AddMessages(loan.ApplicationID, make([]lendingtest.Message, 450)...)
+		r.UpdateLoan(loan.ID, func(l *lendingtest.Loan) { l.Withdrawals = make([]lendingtest.Withdrawal, 450) })
+		r.UpdateApplication(loan.ApplicationID, func(a *lendingtest.Application) {
+			a.Messages = make([]lendingtest.Message, 450)
+		})
 		for _, query := range []string{"", "?take=201", "?skip=5&take=2147483647"} {
 			assert.Len(r.t, r.get("/api/Loan/get-transactions/"+loan.ID+query).list(), 200)
 			assert.Len(r.t, r.get("/api/Communication/get-all-messages/"+loan.ApplicationID+query).list(), 200)
@@ -207,7 +209,7 @@ var rules = []struct {
 	{"The descending option exists only on get-transactions-paged and get-withdrawals.", func(r *rig) {
 		loan := r.AddLoan(lendingtest.Loan{})
 		r.AddTransactions(loan.ID, lendingtest.Transaction{ID: "a"}, lendingtest.Transaction{ID: "b"})
-		r.AddWithdrawals(loan.ID, lendingtest.Withdrawal{ID: "a"}, lendingtest.Withdrawal{ID: "b"})
+		r.UpdateLoan(loan.ID, func(l *lendingtest.Loan) { l.Withdrawals = []lendingtest.Withdrawal{{ID: "a"}, {ID: "b"}} })
 		for _, path := range []string{"get-transactions-paged/", "get-withdrawals/"} {
 			rows := r.get("/api/Loan/" + path + loan.ID + "?take=1&descending=true").object()["data"].([]any)
 			assert.Equal(r.t, "b", rows[0].(map[string]any)["id"])
@@ -257,7 +259,7 @@ var rules = []struct {
 		otp := r.OTP(loan.ID)
 		confirm(r, loan, "2500.00", "0.80", otp).ok()
 		confirm(r, loan, "2500.00", "0.80", otp).refused(bad, "NoPendingWithdrawal")
-		after, _ := r.LoanOf(loan.ApplicationID)
+		after := r.Snapshot().Loans[0]
 		assert.Len(r.t, after.Withdrawals, 1)
 		assert.EqualValues(r.t, 2500_00, after.Balance)
 	}},

@@ -24,7 +24,6 @@ type front struct {
 	ledger
 	faultPlan
 	watchers
-	hooks
 	records
 	late lateRuns
 
@@ -48,10 +47,7 @@ func (f *front) serveRoutes() {
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), f.basePath)
 	switch {
-	case !ok || !strings.HasPrefix(rest, "/"):
-		f.change(func() { f.outside++ })
-		f.serveNotFound(w, r)
-	case path.Clean(rest) != rest: // ServeMux would redirect; this service never redirects
+	case !ok, !strings.HasPrefix(rest, "/"), path.Clean(rest) != rest: // ServeMux would redirect; this service never redirects
 		f.serveNotFound(w, r)
 	default:
 		http.StripPrefix(f.basePath, f.mux).ServeHTTP(w, r)
@@ -120,7 +116,7 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	case err != nil:
 		a = rules.Refusal(f.book, err, r.URL.Path)
 	default:
-		a.Body = x.fault.Patch.apply(f.shapes.Apply(rt.Pattern, r.URL.Path, a.Body))
+		a.Body = f.shapes.Apply(rt.Pattern, r.URL.Path, a.Body)
 	}
 	x.send(a)
 }

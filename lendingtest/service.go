@@ -41,7 +41,7 @@ func New(opts ...Option) *Service {
 	s.ledger.now = s.clock.Now
 	s.post = &post.Office{Client: cfg.deliveryClient, Told: func(d Delivery) { s.notify(Event{Delivery: &d}) }}
 	s.book = book.New(book.Config{
-		Clock: s.clock, Seed: cfg.seed, Accounts: cfg.accounts, TokenLifetime: cfg.tokenLifetime, OfferLifetime: cfg.offerLifetime, ReadLag: cfg.readLag,
+		Clock: s.clock, Seed: cfg.seed, Accounts: cfg.accounts, TokenLifetime: cfg.tokenLifetime, ReadLag: cfg.readLag,
 		Post: func(e book.Event) { s.post.Put(s.clock.Now(), e.Subscription, e.OldSecret, e.Name, e.ID, e.Data) },
 		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
 	})
@@ -56,13 +56,6 @@ func New(opts ...Option) *Service {
 			panic(err.Error())
 		}
 		s.started = *cfg.restore
-	}
-	if cfg.requestLog != nil {
-		s.Watch(func(e Event) {
-			if e.Request != nil {
-				cfg.requestLog(*e.Request)
-			}
-		})
 	}
 	return s
 }
@@ -95,12 +88,12 @@ func (s *Service) Close() {
 
 // Reset restores the state in which the service started: no records except those of the option
 // [Restore], no request log, counters, faults, replaced responses, deliveries, jobs or hooks.
-// Options, watchers and the setting of SetTokenLifetime stay.
+// Options and watchers stay.
 //
 // Identifiers start again from the first. Identifiers that a client has stored, for instance in
 // an idempotency log, are then invalid or, worse, belong to other records, so clear both.
 func (s *Service) Reset() {
-	s.hooks.clear()
+	s.watchers.remove(func(own *watcher) bool { return own.ran != nil })
 	s.restore(s.started)
 	s.SetDecision(Decision{})
 	s.late.drop()

@@ -34,7 +34,6 @@ func TestBasePath(t *testing.T) {
 	} {
 		outside.get(path).refused(404, "NotFound")
 	}
-	assert.Equal(t, 5, r.Outside())
 	requests := r.Requests()
 	assert.Equal(t, "/lending/v1/api/Application/create-application", requests[0].Path)
 	assert.Equal(t, "/lending/v10/api/Loan/get-loan/"+id, requests[len(requests)-1].Path)
@@ -79,13 +78,11 @@ func TestProtocols(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	var logged []lendingtest.Request
-	r := newRig(t, lendingtest.WithRequestLog(func(e lendingtest.Request) { logged = append(logged, e) }))
+	r := newRig(t)
 	r.header.Set("X-Mark", "1")
 	r.post("/api/Authenication/login?a=b%20c", `{"username":"x"}`)
 	r.as("").get("/api/Loan/get-loan/%41")
 	all := r.Requests()
-	assert.Equal(t, all, logged)
 	require.Len(t, all, 2)
 	e := all[0]
 	assert.Equal(t, []any{
@@ -136,21 +133,16 @@ func TestWatch(t *testing.T) {
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2024, 1, 2, 3, 4, 5, 123456700, time.UTC)
-	r := newRig(t, lendingtest.WithClock(func() time.Time { return start }), lendingtest.WithTokenLifetime(time.Minute),
-		lendingtest.WithOfferLifetime(30*time.Second))
+	r := newRig(t, lendingtest.WithClock(func() time.Time { return start }), lendingtest.WithTokenLifetime(time.Minute))
 	id := r.offered()
 	offer := r.get("/api/Application/application-offer/" + id)
-	assert.Equal(t, "2024-01-02T03:04:35.1234567", offer.object()["expiresUTC"])
+	assert.Equal(t, "2024-02-01T03:04:05.1234567", offer.object()["expiresUTC"])
 	assert.Equal(t, "Tue, 02 Jan 2024 03:04:05 GMT", offer.header.Get("Date"))
 	r.Advance(30 * time.Second)
 	assert.Equal(t, start.Add(30*time.Second), r.Now())
-	assert.Equal(t, true, r.get("/api/Application/application-offer/" + id).object()["isExpired"])
+	r.get("/api/Application/application-offer/" + id).ok()
 	r.Advance(30 * time.Second)
 	r.get("/api/Application/application-offer/"+id).refused(401, "TokenExpired")
-	r.SetTokenLifetime(time.Hour)
-	r.token = r.Token(lendingtest.Username)
-	r.Advance(59 * time.Minute)
-	r.get("/api/Application/application-offer/" + id).ok()
 }
 
 func TestAccounts(t *testing.T) {

@@ -16,61 +16,64 @@ type Event struct {
 // watchers are the functions that receive events.
 type watchers struct {
 	mu       sync.Mutex
-	watching []*func(Event) // in order of Watch
+	watching []*watcher // in order of Watch and On
+}
+
+// watcher receives all events, or the runs of routes.
+type watcher struct {
+	event func(Event)
+	ran   func(Request)
+}
+
+func (w *watchers) add(own *watcher) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watching = append(slices.Clip(w.watching), own)
+}
+
+func (w *watchers) remove(which func(*watcher) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watching = slices.DeleteFunc(slices.Clone(w.watching), which)
+}
+
+func (w *watchers) all() []*watcher {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watching
 }
 
 // Watch calls f for every event until the caller calls stop. f runs in the goroutine of the
 // request or delivery, without a lock, so f may call the service.
 func (w *watchers) Watch(f func(Event)) (stop func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	own := &f
-	w.watching = append(slices.Clip(w.watching), own)
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.watching = slices.DeleteFunc(slices.Clone(w.watching), func(other *func(Event)) bool { return other == own })
-	}
-}
-
-func (w *watchers) notify(e Event) {
-	w.mu.Lock()
-	all := w.watching
-	w.mu.Unlock()
-	for _, f := range all {
-		(*f)(e)
-	}
-}
-
-// hooks are the functions that wait for routes.
-type hooks struct {
-	mu sync.Mutex
-	on map[string][]func(Request)
+	own := &watcher{event: f}
+	w.add(own)
+	return func() { w.remove(func(other *watcher) bool { return other == own }) }
 }
 
 // On calls f each time that a route has run, until Reset. f runs before the caller has the
 // response, without a lock, so f may call the service.
-func (h *hooks) On(route string, f func(Request)) {
+func (w *watchers) On(route string, f func(Request)) {
 	mustRoute(route)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.on == nil {
-		h.on = map[string][]func(Request){}
-	}
-	h.on[route] = append(slices.Clip(h.on[route]), f)
+	w.add(&watcher{ran: func(r Request) {
+		if r.Route == route {
+			f(r)
+		}
+	}})
 }
 
-func (h *hooks) fire(r Request) {
-	h.mu.Lock()
-	all := h.on[r.Route]
-	h.mu.Unlock()
-	for _, f := range all {
-		f(r)
+func (w *watchers) notify(e Event) {
+	for _, own := range w.all() {
+		if own.event != nil {
+			own.event(e)
+		}
 	}
 }
 
-func (h *hooks) clear() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.on = nil
+func (w *watchers) fire(r Request) {
+	for _, own := range w.all() {
+		if own.ran != nil {
+			own.ran(r)
+		}
+	}
 }

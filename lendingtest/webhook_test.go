@@ -221,7 +221,7 @@ func TestRedeliver(t *testing.T) {
 	r.application()
 	r.wait()
 	r.Advance(1e9)
-	r.Redeliver(r.Deliveries()[0])
+	r.Redeliver(r.Deliveries()[0].Number)
 	r.wait()
 	bodies := receiver.verified(sub.Secret)
 	require.Len(t, bodies, 2)
@@ -233,7 +233,7 @@ func TestRedeliver(t *testing.T) {
 	assert.Equal(t, one, two)
 
 	r.SetDeliveryMode(lendingtest.DeliveryMode{NoSignature: true})
-	r.Redeliver(r.Deliveries()[0])
+	r.Redeliver(r.Deliveries()[0].Number)
 	r.wait()
 	assert.Empty(t, r.Deliveries()[2].Signature, "that of another body")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestManyWorkers(t *testing.T) {
 	}
 	all.Wait()
 
-	require.NoError(t, c.ClearFaults(ctx))
+	require.NoError(t, c.Post(ctx, "clear-faults", nil, nil))
 	require.NoError(t, c.Post(ctx, "delivery-mode", struct{}{}, nil))
 	require.NoError(t, c.Wait(ctx))
 	snap, err := c.Snapshot(ctx)
@@ -99,20 +100,21 @@ func steer(t *testing.T, r *rig, c *control.Client, loan lendingtest.Loan, worke
 	switch worker {
 	case 0:
 		do(c.Fail(ctx, "*", lendingtest.Fault{Status: 503, Times: 2}))
-		do(c.ClearFaults(ctx))
+		do(c.Post(ctx, "clear-faults", nil, nil))
 	case 1:
 		_, err := c.AddLoan(ctx, lendingtest.Loan{})
 		do(err)
-		do(c.Update(ctx, loan.CustomerID, map[string]any{"email": "ann@example.com"}))
+		email := map[string]string{"email": "ann@example.com"}
+		do(c.Post(ctx, "update", map[string]any{"id": loan.CustomerID, "set": email}, nil))
 	case 2:
 		snap, err := c.Snapshot(ctx)
 		do(err)
-		do(c.Restore(ctx, snap))
+		do(c.Post(ctx, "restore", snap, nil))
 	case 3:
-		_, err := c.Requests(ctx, lendingtest.RequestFilter{Outcome: lendingtest.OutcomeRefused, Limit: 9})
-		do(err)
-		_, err = c.Deliveries(ctx)
-		do(err)
+		var found []lendingtest.Request
+		do(c.Get(ctx, "requests", url.Values{"outcome": {lendingtest.OutcomeRefused}, "limit": {"9"}}, &found))
+		var posted []lendingtest.Delivery
+		do(c.Get(ctx, "deliveries", nil, &posted))
 		r.Newest(50)
 	case 4:
 		var a lendingtest.Account
@@ -124,9 +126,10 @@ func steer(t *testing.T, r *rig, c *control.Client, loan lendingtest.Loan, worke
 	case 6:
 		do(c.Advance(ctx, time.Second))
 		do(c.Post(ctx, "decision", struct{}{}, nil))
-		do(c.Play(ctx, []byte(`[{"after":"1s","order":"clear-faults","body":{}}]`)))
+		steps := json.RawMessage(`[{"after":"1s","order":"clear-faults","body":{}}]`)
+		do(c.Post(ctx, "play", map[string]any{"steps": steps}, nil))
 	case 7:
-		_, err := c.ExecutedFor(ctx, "POST /api/Application/create-application")
+		_, err := c.Executed(ctx, "POST /api/Application/create-application")
 		do(err)
 		do(c.Post(ctx, "expire-tokens", struct{}{}, nil))
 		var sent []lendingtest.Sent

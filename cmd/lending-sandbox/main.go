@@ -6,8 +6,8 @@
 //
 // The API is below /api, as in the interface. The page at / shows the requests, the "sent"
 // codes, the customers with their applications and loans, and the webhook deliveries as they
-// happen, the newest fifty of each. Each request has a curl line and a Go call that repeat it,
-// with variables instead of secrets. The program prints every request, and every mutation that
+// happen, the newest fifty of each. Each request has a curl line to repeat it, with variables
+// instead of secrets. The program prints every request, and every mutation that
 // is executed after its caller has gone.
 //
 // The sandbox listens on this machine only, unless -public is given. A public sandbox answers to
@@ -191,9 +191,6 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		return err
 	}
 	printer := log.New(out, "", 0) // a line at a time, from any goroutine
-	if s.log {
-		opts = append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) { printer.Print(line(r)) }))
-	}
 	opts = append(opts, lendingtest.WithHTTPReceivers(s.receivers...))
 	if !s.public { // other machines could make this machine call services that only it can reach
 		opts = append(opts, lendingtest.WithLoopbackReceivers())
@@ -236,7 +233,10 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 		p.control = control.New(service, &control.Options{Token: s.token, Services: services, Failed: func(err error) { printer.Print(err) }})
 		if s.log {
 			service.Watch(func(e lendingtest.Event) {
-				if e.Late != nil {
+				switch {
+				case e.Request != nil:
+					printer.Print(line(*e.Request))
+				case e.Late != nil:
 					printer.Print(lateLine(*e.Late, service.Now()))
 				}
 			})

@@ -534,7 +534,9 @@ func TestPageIsBounded(t *testing.T) {
 	for range 60 {
 		last = service.AddApplication(lendingtest.Application{CustomerID: busy.ID})
 	}
-	service.AddMessages(last.ID, slices.Repeat([]lendingtest.Message{{Message: "hello"}}, 60)...)
+	service.UpdateApplication(last.ID, func(a *lendingtest.Application) {
+		a.Messages = slices.Repeat([]lendingtest.Message{{Message: "hello"}}, 60)
+	})
 	all := tree(service.Newest(shown))
 	assert.Len(t, all, 31)
 	assert.Equal(t, []int{0, 1}, []int{len(all[0].Applications), all[0].Count}, "older than the other's fifty")

@@ -54,11 +54,11 @@ type view struct {
 	Faults     []lendingtest.PlannedFault
 }
 
-// request is a request of the log, with the lines that repeat it.
+// request is a request of the log, with the line to repeat it.
 type request struct {
 	lendingtest.Request
-	Call, Curl, Go, Docs, Shown string
-	Rule                        *rule // the rule that rejected the request
+	Call, Curl, Docs, Shown string
+	Rule                    *rule // the rule that rejected the request
 }
 
 // recipe is an order with its body, sent by a button.
@@ -69,9 +69,6 @@ func recipes() []recipe {
 		{"fail", "Rate limit", `{"route":"*","fault":{"status":429,"retryAfter":"30s"}}`, "The next request exceeds the rate limit."},
 		{"fail", "Maintenance page", `{"route":"*","fault":{"status":503,"contentType":"text/html","body":"<h1>Maintenance</h1>","times":-1}}`, "The service is under maintenance."},
 		{"fail", "Lose the next response", `{"route":"*","fault":{"resetAfter":true}}`, "The next response is lost."},
-		{"fail", "Amounts become strings", `{"route":"*","fault":{"patch":{"retype":{"amount":"string"}},"times":-1}}`, "Each amount is a string."},
-		{"fail", "Field amount becomes total", `{"route":"*","fault":{"patch":{"rename":{"amount":"total"}},"times":-1}}`, "The field amount is now total."},
-		{"fail", "Field tier comes, status goes", `{"route":"*","fault":{"patch":{"add":{"tier":1},"drop":["status"]},"times":-1}}`, "Each record has tier and no status."},
 		{"expire-tokens", "Expire all tokens", `{}`, "All tokens have expired."},
 	}
 }
@@ -129,7 +126,7 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	filter.Limit = shown
 	for _, r := range latestFirst(p.service.Find(filter)) {
 		r.Path = strings.TrimPrefix(r.Path, p.path)
-		v.Requests = append(v.Requests, request{r, method(r.Route), curl(v.Base, p.set.certificate, r), goCall(r), docs(r.Route), shownAnswer(r), ruleOf(r)})
+		v.Requests = append(v.Requests, request{r, methods[r.Route], curl(v.Base, p.set.certificate, r), docs(r.Route), shownAnswer(r), ruleOf(r)})
 		if r.Number > 1 && len(v.Requests) == shown {
 			v.Older = r.Number
 		}

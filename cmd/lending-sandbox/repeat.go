@@ -3,16 +3,12 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
-	_ "embed" // for calls.txt
+	_ "embed" // for methods.txt
 	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -153,108 +149,23 @@ func hideValues(v any) any {
 	return v
 }
 
-// callsText has the client's call for each route. Braces contain values of the path or the
-// query, brackets contain options.
+// methodsText has the client's method for each route, for example Loans.Get.
 //
-//go:embed calls.txt
-var callsText string
+//go:embed methods.txt
+var methodsText string
 
-var calls = func() map[string]string {
+var methods = func() map[string]string {
 	all := map[string]string{}
-	for line := range strings.Lines(callsText) {
-		route, call, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		all[route] = call
+	for line := range strings.Lines(methodsText) {
+		route, method, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		all[route] = method
 	}
 	return all
 }()
 
-// kinds has the kinds of identifiers by their name in a path or a query.
-var kinds = map[string]string{
-	"applicationId": "ApplicationID", "customerId": "CustomerID", "partnerId": "PartnerID", "loanId": "LoanID",
-	"applicantId": "ApplicantID", "supportingDocumentId": "RequirementID",
-}
-
-var slot = regexp.MustCompile(`\{(\w+)\}|\[(\w+)\]`)
-
-// goCall returns a call of package lending to repeat a request, or "": the method of the route,
-// or Client.Do if the request has a record or options.
-func goCall(r lendingtest.Request) string {
-	call := methodCall(r)
-	if strings.Contains(call, "/* … */") {
-		return doCall(r)
-	}
-	return call
-}
-
-// doCall returns a call of Client.Do with the same path, query and body. Secrets come from the
-// environment.
-func doCall(r lendingtest.Request) string {
-	verb, path, _ := strings.Cut(r.Route, " ")
-	call := "client.Do(ctx, lending.RawRequest{"
-	if verb == http.MethodGet && !strings.Contains(path, "/process-") && !strings.Contains(path, "/update-") && !strings.Contains(path, "/application-offer/") {
-		call += "Effect: lending.Read, " // otherwise Do treats the call as a mutation and never retries it
-	}
-	call += fmt.Sprintf("Method: %q, Path: %q", verb, path)
-	if _, args := pathValues(r); len(args) > 0 {
-		call += fmt.Sprintf(", Args: %#v", args)
-	}
-	if query, _ := url.ParseQuery(r.Query); len(query) > 0 {
-		var pairs []string
-		for _, name := range slices.Sorted(maps.Keys(query)) {
-			pairs = append(pairs, fmt.Sprintf("%q: {%s}", name, goText(hide(name, query.Get(name)).(string))))
-		}
-		call += ", Query: url.Values{" + strings.Join(pairs, ", ") + "}"
-	}
-	if body, ok := hideBody(r); ok {
-		call += ", Body: json.RawMessage(" + goText(body) + ")"
-	} else if r.BodySize > 0 {
-		call += `, Body: json.RawMessage(os.Getenv("BODY"))`
-	}
-	if !r.HasToken {
-		call += ", Anonymous: true"
-	}
-	return call + "})"
-}
-
-// pathValues returns the names and values in the path.
-func pathValues(r lendingtest.Request) (names, values []string) {
-	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
-	for i := range min(len(route), len(path)) {
-		if name, ok := strings.CutPrefix(route[i], "{"); ok {
-			value, _ := url.PathUnescape(path[i])
-			names, values = append(names, strings.TrimSuffix(name, "}")), append(values, value)
-		}
-	}
-	return names, values
-}
-
-// goText returns a Go expression for text. Secrets come from the environment.
-func goText(text string) string {
-	var parts []string
-	literal := func(plain string) {
-		if strconv.CanBackquote(plain) {
-			parts = append(parts, "`"+plain+"`")
-		} else {
-			parts = append(parts, strconv.Quote(plain))
-		}
-	}
-	from := 0
-	for _, at := range variable.FindAllStringSubmatchIndex(text, -1) {
-		if at[0] > from {
-			literal(text[from:at[0]])
-		}
-		parts = append(parts, "os.Getenv("+strconv.Quote(text[at[2]:at[3]])+")")
-		from = at[1]
-	}
-	if from < len(text) || text == "" {
-		literal(text[from:])
-	}
-	return strings.Join(parts, "+")
-}
-
 // docs returns the address of the documentation of a route's method, or "".
 func docs(route string) string {
-	service, name, ok := strings.Cut(method(route), ".")
+	service, name, ok := strings.Cut(methods[route], ".")
 	if !ok {
 		return ""
 	}
@@ -277,41 +188,4 @@ func shownAnswer(r lendingtest.Request) string {
 		return "$TOKEN"
 	}
 	return variable.ReplaceAllString(encoded(hideValues(body), "  "), "$$$1")
-}
-
-// methodCall returns the call of the client's method. Arguments other than identifiers and texts
-// are left open.
-func methodCall(r lendingtest.Request) string {
-	values, _ := url.ParseQuery(r.Query)
-	names, inPath := pathValues(r)
-	for i, name := range names {
-		values.Set(name, inPath[i])
-	}
-	return slot.ReplaceAllStringFunc(calls[r.Route], func(slot string) string {
-		name := slot[1 : len(slot)-1]
-		switch {
-		case slot[0] == '[' && r.Query == "":
-			return "nil"
-		case slot[0] == '[':
-			return "&lending." + name + "{ /* … */ }"
-		case name == "target" && values.Has("partnerId"):
-			return "lending.ForPartner(" + id("PartnerID", values.Get("partnerId")) + ")"
-		case name == "target":
-			return "lending.ForCustomer(" + id("CustomerID", values.Get("customerId")) + ")"
-		case kinds[name] != "":
-			return id(kinds[name], values.Get(name))
-		default:
-			return strconv.Quote(values.Get(name))
-		}
-	})
-}
-
-func id(kind, text string) string {
-	return fmt.Sprintf("lending.%s(uuid.MustParse(%q))", kind, text)
-}
-
-// method returns the client's method for a route, for example Loans.Get.
-func method(route string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(calls[route], "client."), "(")
-	return name
 }

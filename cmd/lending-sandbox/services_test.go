@@ -45,14 +45,14 @@ func TestServicesMeetNoOther(t *testing.T) {
 	assert.Contains(t, page, "curl -s &#39;"+one.URL+"/api/Loan/get-loan/"+loan.ID+"&#39;")
 	_, _, page = s.do(http.MethodGet, "/services/"+two.ID+"/", "")
 	assert.NotContains(t, page, loan.ID)
-	arrived, err := second.Arrived(ctx, "GET /api/Loan/get-loan/{loanId}")
+	executed, err := second.Executed(ctx, "GET /api/Loan/get-loan/{loanId}")
 	require.NoError(t, err)
-	assert.Zero(t, arrived)
+	assert.Zero(t, executed)
 
 	_, _, err = first.OpenService(ctx)
 	require.ErrorContains(t, err, "ask the control of the sandbox itself")
-	require.NoError(t, main.DeleteService(ctx, one.ID))
-	require.ErrorContains(t, main.DeleteService(ctx, one.ID), "no service")
+	require.NoError(t, main.Post(ctx, "delete-service", map[string]string{"id": one.ID}, nil))
+	require.ErrorContains(t, main.Post(ctx, "delete-service", map[string]string{"id": one.ID}, nil), "no service")
 	code, _, _ = s.do(http.MethodGet, "/services/"+one.ID+"/api/Loan/get-loan/"+loan.ID, "")
 	assert.Equal(t, http.StatusNotFound, code)
 	var left []control.Service

@@ -2,7 +2,6 @@ package lendingbolt_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -73,47 +72,6 @@ func Example() {
 	// answered: 204
 	// closed: <nil>
 	// acted on WB_Loan_Opened
-}
-
-// An operator lists the dead letters, corrects the cause and redrives the events.
-func ExampleInbox_DeadLetters() {
-	directory, err := os.MkdirTemp("", "lending")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(directory)
-	inbox, err := lendingbolt.OpenInbox(filepath.Join(directory, "webhooks.db"), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer inbox.Close()
-	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	deliver(receiver)
-	ctx := context.Background()
-	entry, err := inbox.Take(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed")) // webhook.Work does this after MaxTries
-	fmt.Println("set aside:", err)
-
-	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
-	for _, letter := range letters {
-		fmt.Println(letter.Event, "failed:", letter.Cause, err)
-	}
-	redriven, err := webhook.RedriveAll(ctx, inbox, webhook.DeadLetterFilter{})
-	fmt.Println("redriven:", redriven, err)
-	// Output:
-	// set aside: <nil>
-	// WB_Loan_Opened failed: the ledger is closed <nil>
-	// redriven: 1 <nil>
 }
 
 // A mutation with a key happens once, even if the program ends at any point and runs again.

@@ -1,22 +1,17 @@
 package lendingbolt_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -229,61 +224,4 @@ func TestIdempotencyReturnsWhileTheDiskIsBusy(t *testing.T) {
 		}
 	}
 	require.Less(t, made, len(left)/2, "only those whose commit was under way are there")
-}
-
-const idempotencyVariable = "LENDING_BOLT_IDEMPOTENCY" // the file, for the process of TestIdempotencyUnderKill
-
-// A process increments entries and is killed, again and again. Every acknowledged Save is there.
-// Other Saves are there completely or not at all.
-func TestIdempotencyUnderKill(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "log")
-	saved := map[string]int64{}
-	total := 0
-	const kills = 12
-	for round := range kills {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdempotencyChild$")
-		process.Env = append(os.Environ(), idempotencyVariable+"="+path)
-		output, err := process.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, process.Start())
-		until := 20 + rand.N(200)
-		lines := bufio.NewScanner(output)
-		for n := 0; lines.Scan(); n++ {
-			var revision int64
-			key, text, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "saved "), "=")
-			if _, err := fmt.Sscan(text, &revision); !ok || err != nil {
-				t.Fatalf("round %d: %s", round, lines.Text())
-			}
-			require.Greater(t, revision, saved[key], "it was counted from less")
-			saved[key] = revision
-			total++
-			if n == until {
-				require.NoError(t, process.Process.Kill())
-			}
-		}
-		require.Error(t, process.Wait(), "it was not killed")
-		entries := openIdempotency(t, path)
-		require.NoError(t, idempotencytest.Check(t.Context(), entries, saved))
-		require.NoError(t, entries.Close())
-	}
-	t.Logf("%d Saves of %d entries, %d kills", total, len(saved), kills)
-}
-
-func TestIdempotencyChild(t *testing.T) {
-	path := os.Getenv(idempotencyVariable)
-	if path == "" {
-		t.Skip("only in the processes that TestIdempotencyUnderKill starts")
-	}
-	entries := openIdempotency(t, path)
-	var working sync.WaitGroup
-	for worker := range 8 {
-		working.Go(func() {
-			err := idempotencytest.Count(t.Context(), entries, worker, func(key string, revision int64) {
-				_, _ = fmt.Fprintf(os.Stdout, "saved %s=%d\n", key, revision)
-			})
-			_, _ = fmt.Fprintln(os.Stdout, "failed:", err)
-		})
-	}
-	working.Wait()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -135,7 +134,7 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 }
 
 // The stores try a statement again only after temporary errors of the server.
-func TestWhatIsTriedAgain(t *testing.T) {
+func TestTemporaryErrorsAreTriedAgain(t *testing.T) {
 	pool := migrated(t)
 	_, err := pool.Exec(t.Context(), `CREATE SEQUENCE tries;
 		CREATE TABLE refusal (state text, times int);
@@ -358,27 +357,4 @@ func TestFailover(t *testing.T) {
 	counters.More(t, 200)
 	counters.end(t, both)
 	t.Logf("%d Saves before the failover, %d after", before, counters.Saves()-before)
-}
-
-// Without synchronous_commit, a crash of the server loses commits.
-func TestAsynchronousCommitLosesEntries(t *testing.T) {
-	t.Parallel()
-	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
-	url := migratedURL(t, databaseIn(t, cluster))
-	entries := storesOf(connect(t, url)).idempotency
-	require.NoError(t, entries.Save(t.Context(), sent("before", "")))
-	require.NoError(t, cluster.Do("postgres", "CHECKPOINT"))
-	require.Eventually(t, func() bool { // unless the last has been written meanwhile
-		key := strings.Repeat("k", int(time.Now().UnixNano()%200)+1)
-		if entries.Save(t.Context(), sent(key, "")) != nil {
-			return false
-		}
-		require.NoError(t, cluster.Restart())
-		kept, err := entries.Load(t.Context(), key)
-		require.NoError(t, err)
-		return kept == nil
-	}, 30*time.Second, time.Millisecond, "the README says that it is lost")
-	kept, err := entries.Load(t.Context(), "before")
-	require.NoError(t, err)
-	require.NotNil(t, kept)
 }

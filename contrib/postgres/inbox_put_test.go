@@ -237,19 +237,6 @@ func TestPutsUnderFaults(t *testing.T) {
 	}
 }
 
-// Dones at the same moment share transactions.
-func TestDonesShareATransaction(t *testing.T) {
-	t.Parallel()
-	pool, tracer := single(t)
-	inbox := inboxOf(pool, nil)
-	const events = 60
-	entries := takeAll(t, inbox, events)
-	before := tracer.statements.Load()
-	atOnce(t, pool, events, func(n int) { assert.NoError(t, inbox.Done(t.Context(), entries[n])) })
-	require.Less(t, tracer.statements.Load()-before, int32(events/2))
-	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{})
-}
-
 func takeAll(t *testing.T, inbox *lendingpostgres.Inbox, events int) (entries []*webhook.InboxEntry) {
 	t.Helper()
 	for n := range events {

@@ -273,7 +273,7 @@ func TestInboxListensAgain(t *testing.T) {
 }
 
 // After a broken connection, no event waits for the end of a claim without an owner.
-func TestInboxFindsWhatItHasTaken(t *testing.T) {
+func TestInboxFindsItsClaims(t *testing.T) {
 	url := migratedURL(t, database(t))
 	proxy := newProxy(t, url)
 	inbox := inboxOf(connect(t, proxy.url,

@@ -32,41 +32,6 @@ func deliver(receiver http.Handler) int {
 	return w.Code
 }
 
-// The replicas of a program share a token, so a person enters a single code.
-func ExampleNewTokenStore() {
-	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead
-	defer stop()
-	service := lendingtest.NewServer()
-	defer service.Close()
-	address, credentials := service.URL, lending.Credentials{
-		Username: lendingtest.Username,
-		Password: lending.NewSecret(lendingtest.Password),
-		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil // a person reads the code from a phone
-		},
-	}
-	for range 3 { // replicas
-		tokens, err := lendingredis.NewTokenStore(rdb, "lending:token")
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithTokenStore(tokens))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("signed in:", client.Session().SignIn(context.Background()) == nil)
-		client.Close()
-	}
-	fmt.Println("codes sent:", len(service.Sent()))
-	// Output:
-	// signed in: true
-	// signed in: true
-	// signed in: true
-	// codes sent: 1
-}
-
 // A replica accepts an event, and another replica handles it.
 func ExampleNewInbox() {
 	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead
@@ -100,47 +65,53 @@ func ExampleNewInbox() {
 	// acted on WB_Loan_Opened
 }
 
-// A mutation with a key happens once, even if several replicas call the mutation.
+// The replicas of a program share a token, so a person enters a single code. A mutation with a key happens once, even if
+// several replicas call the mutation.
 func ExampleNewIdempotencyStore() {
 	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead, and a durable Redis
 	defer stop()
 	service := lendingtest.NewServer()
 	defer service.Close()
-	address, credentials := service.URL, lending.Credentials{
-		Username: lendingtest.Username,
-		Password: lending.NewSecret(lendingtest.Password),
-		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil // a person reads the code from a phone
-		},
-	}
-	for range 3 { // replicas
+	replica := func() error {
+		tokens, err := lendingredis.NewTokenStore(rdb, "lending:token")
+		if err != nil {
+			return err
+		}
 		store, err := lendingredis.NewIdempotencyStore(rdb, "lending", nil)
 		if err != nil {
-			fmt.Println(err)
-			return
+			return err
 		}
 		keys, err := idempotency.NewLog(store, nil)
 		if err != nil {
-			fmt.Println(err)
-			return
+			return err
 		}
-		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(keys))
+		client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.Username,
+			Password: lending.NewSecret(lendingtest.Password),
+			TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+				return service.TwoFactorCode(lendingtest.Username), nil // a person reads the code from a phone
+			},
+		}), lending.WithTokenStore(tokens), lending.WithIdempotency(keys))
 		if err != nil {
-			fmt.Println(err)
-			return
+			return err
 		}
+		defer client.Close()
 		ctx := lending.WithIdempotencyKey(context.Background(), "order-42/create-customer")
 		_, err = client.Applications.CreateCustomer(ctx, lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
 		})
-		fmt.Println("created:", err == nil)
-		client.Close()
+		return err
 	}
+	for range 3 {
+		fmt.Println("failed:", replica())
+	}
+	fmt.Println("codes sent:", len(service.Sent()))
 	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))
 	// Output:
-	// created: true
-	// created: true
-	// created: true
+	// failed: <nil>
+	// failed: <nil>
+	// failed: <nil>
+	// codes sent: 1
 	// executed: 1
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/fleettest"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,7 @@ func openForReplica(address string) (lending.TokenStore, error) {
 // Eight processes share a sign-in, and a refresh for each lifetime of the token. Meanwhile Redis
 // is killed and comes back empty, and a process stops in the middle of a refresh.
 func TestFleet(t *testing.T) {
+	longrun.Kills(t)
 	t.Parallel() // it waits most of the time
 	server := startRedis(t)
 	client := server.client()

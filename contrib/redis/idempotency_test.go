@@ -12,6 +12,7 @@ import (
 
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -299,22 +300,10 @@ func TestIdempotencyAfterALossOfData(t *testing.T) {
 	require.NoError(t, entries.Save(t.Context(), sent("b", "lock")))
 }
 
-// With an eviction policy Redis loses entries.
-func TestEvictionLosesEntries(t *testing.T) {
-	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
-	client := server.client()
-	entries := log(t, client)
-	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	require.Eventually(t, func() bool {
-		_ = entries.Save(t.Context(), sent("b", ""))
-		return client.Exists(t.Context(), "{idempotency:test}:entry:a").Val() == 0
-	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
-}
-
 // Redis is killed with SIGKILL again and again while the workers of several processes increment
 // entries. Every acknowledged Save is there.
 func TestIdempotencyUnderKill(t *testing.T) {
+	longrun.Kills(t)
 	t.Parallel()
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	workers := idempotencytest.Start(t, 8, func() store.Store { return log(t, server.client()) })

@@ -415,16 +415,3 @@ func TestInboxIdles(t *testing.T) {
 	cancel()
 	<-working
 }
-
-// With an eviction policy Redis loses events.
-func TestEvictionLosesEvents(t *testing.T) {
-	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
-	client := server.client()
-	inbox := inbox(t, server.client(), nil)
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	require.Eventually(t, func() bool {
-		_ = inbox.Put(t.Context(), event("b"))
-		return client.Exists(t.Context(), "{test}:events").Val() == 0
-	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
-}

@@ -42,10 +42,14 @@ func seed(service *lendingtest.Service) (customer string) {
 		Applicants:       []lendingtest.Applicant{{ID: id, FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com"}},
 		Requirements:     []lendingtest.Requirement{{ID: id, FileType: "BankStatement", Description: "Statement of August"}},
 	}).ID
-	service.AddMessages(application, lendingtest.Message{Message: "We need a statement", Sender: "credit desk", CreatedUTC: day})
+	service.UpdateApplication(application, func(a *lendingtest.Application) {
+		a.Messages = []lendingtest.Message{{Message: "We need a statement", Sender: "credit desk", CreatedUTC: day}}
+	})
 	loan := service.AddLoan(lendingtest.Loan{ApplicationID: application}).ID
 	service.AddTransactions(loan, lendingtest.Transaction{Type: "direct debit", Amount: 1234_56, Description: "Repayment 1", DateUTC: day})
-	service.AddWithdrawals(loan, lendingtest.Withdrawal{Amount: 2500_00, AdvanceRate: 0.8, Status: "completed", DateUTC: day, CreatedUTC: day})
+	service.UpdateLoan(loan, func(l *lendingtest.Loan) {
+		l.Withdrawals = []lendingtest.Withdrawal{{Amount: 2500_00, AdvanceRate: 0.8, Status: "completed", DateUTC: day, CreatedUTC: day}}
+	})
 	service.AddSubscription(lendingtest.Subscription{WebhookURI: "https://partner.example/webhooks", Webhooks: []string{"WB_Loan_Opened"}})
 	return customer
 }

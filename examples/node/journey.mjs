@@ -152,9 +152,12 @@ async function life(sandbox, { loan }) {
   await fault({ status: 503, contentType: "text/html", body: "<h1>Maintenance</h1>" });
   const down = await sandbox.call("GET", path);
   assert.deepEqual([down.status, down.text, down.headers.get("Content-Type")], [503, "<h1>Maintenance</h1>", "text/html"]);
-  await fault({ patch: { add: { tier: 1 }, drop: ["isClosed"], rename: { balance: "owed" }, retype: { amount: "string" } } });
+  const route = "GET /api/Loan/get-loan/{loanId}", { isClosed, balance, ...kept } = await sandbox.get(path.slice("/api/".length));
+  const body = JSON.stringify({ ...kept, tier: 1, owed: balance, amount: "7500.00" });
+  await sandbox.order("answer", { route, answer: { contentType: "application/json", body } });
   const drifted = (await sandbox.call("GET", path)).data;
   assert.deepEqual([drifted.tier, drifted.isClosed, drifted.owed, drifted.amount], [1, undefined, 2500, "7500.00"]);
+  await sandbox.order("answer", { route, answer: null });
   check("a rate limit, a maintenance page and another schema come as ordered");
 
   const fresh = await sandbox.order("add-loan"), application = fresh.applicationId;

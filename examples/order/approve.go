@@ -45,8 +45,7 @@ func bankData() *lending.BankingDataRequest {
 // approve does the approval, from the offer to the signed contract.
 func (p *Partner) approve(ctx context.Context, o Order) error {
 	approval, application := p.Client.Approval, o.Application
-	// This partner knows that sending the same details again changes nothing.
-	err := approval.AddCompanyDetails(idempotency.SafeToRepeat(o.key(ctx, "company")), application, lending.CompanyDataRequest{
+	err := approval.AddCompanyDetails(o.key(ctx, "company"), application, lending.CompanyDataRequest{
 		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
 	})
 	if err != nil {
@@ -129,7 +128,7 @@ func (p *Partner) sign(ctx context.Context, o Order) error {
 func (p *Partner) checked(
 	ctx context.Context, o Order, mutation string, happened func(context.Context) (bool, error),
 ) context.Context {
-	if p.Persons {
+	if p.Persons != nil && p.Persons(o) {
 		return o.key(ctx, mutation)
 	}
 	return idempotency.WithCheck(o.key(ctx, mutation), func(ctx context.Context) (idempotency.Verdict, error) {

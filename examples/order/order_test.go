@@ -138,7 +138,7 @@ var ends = []struct {
 	{
 		name: "withdrawal refused", prepare: func(b *backend) {
 			b.service.Fail(onboarding.Withdraw, lendingtest.Fault{Reached: func() {
-				b.service.SetLoanEnabled(b.service.Snapshot().Loans[0].ID, false)
+				b.service.UpdateLoan(b.service.Snapshot().Loans[0].ID, func(l *lendingtest.Loan) { l.IsEnabled = false })
 			}})
 		},
 		state: order.Over, reason: "LoanDisabled", counts: before(onboarding.Withdraw), over: 1,
@@ -253,11 +253,11 @@ func inBackend(t *testing.T, test func(b *backend)) {
 
 // run carries the order out, for so long at most.
 func (b *backend) run(longest time.Duration) {
-	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+	log := fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
 	client := fake.SignIn(b.T, b.service, nil, lending.WithIdempotency(log))
 	partner := &order.Partner{
 		Client: client,
-		Password: func(_ context.Context, o order.Order, loan lending.LoanID) (lending.Secret, error) {
+		Ask: func(_ context.Context, o order.Order, loan lending.LoanID) (lending.Secret, error) {
 			return lending.NewSecret(b.password(o.Passwords, loan.String())), nil
 		},
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// Phone returns a function for [Partner].Password, for a demonstration: the customer has entered the
+// Phone returns a function for [Partner].Ask, for a demonstration: the customer has entered the
 // last password at once. The page at address and the id of a loan shows it. Your program reads the
 // password that the customer has entered from its table.
 func Phone(address string) func(context.Context, Order, lending.LoanID) (lending.Secret, error) {

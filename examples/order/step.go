@@ -10,17 +10,23 @@ import (
 	"github.com/lendingapi/lending-go/orders"
 )
 
+// SafeToRepeat are the mutations that this partner may repeat: the same details change nothing, and
+// another one-time password does no harm.
+var SafeToRepeat = []idempotency.Route{
+	idempotency.AddCompanyDetails, idempotency.WithdrawInvoice, idempotency.ResendWithdrawalOTP,
+}
+
 // Partner carries orders out.
 type Partner struct {
 	Client *lending.Client
 
-	// Password returns the one-time password that the customer has entered since the last try, and
+	// Ask returns the one-time password that the customer has entered since the last try, and
 	// the zero Secret before. The loan is that of the withdrawal.
-	Password func(ctx context.Context, o Order, loan lending.LoanID) (lending.Secret, error)
+	Ask func(ctx context.Context, o Order, loan lending.LoanID) (lending.Secret, error)
 
-	// Persons says that the partner has no checks of its own: persons decide about a lost response
-	// where no published field shows the mutation.
-	Persons bool
+	// Persons says that a person decides about a lost response of an order where no published field
+	// shows the mutation. Without Persons the partner has checks of its own.
+	Persons func(o Order) bool
 }
 
 // Worker returns a worker that carries out the orders of the table.
@@ -155,19 +161,17 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), o.Application, &calculation); err != nil {
 		return false, err
 	}
-	// No money moves yet. No read shows this mutation, and another password does no harm.
-	withdrawal, err := p.Client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(o.key(ctx, "withdraw")), loan,
+	withdrawal, err := p.Client.Loans.WithdrawInvoice(o.key(ctx, "withdraw"), loan, // no money moves yet
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return false, err
 	}
 	if o.Passwords > 0 { // the last password was wrong, replaced or expired
-		resend := idempotency.SafeToRepeat(o.key(ctx, fmt.Sprint("password/", o.Passwords)))
-		if _, err := p.Client.Loans.ResendWithdrawalOTP(resend, loan); err != nil {
+		if _, err := p.Client.Loans.ResendWithdrawalOTP(o.key(ctx, fmt.Sprint("password/", o.Passwords)), loan); err != nil {
 			return false, err
 		}
 	}
-	password, err := p.Password(ctx, o, loan)
+	password, err := p.Ask(ctx, o, loan)
 	if err != nil || password.IsZero() {
 		return false, err // the page on which the customer enters the password calls Worker.Hint
 	}

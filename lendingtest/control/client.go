@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 )
 
 // Client controls a service in another process. Its methods correspond to the methods of
-// [lendingtest.Service], but return an error if those panic. Get and Post send the other orders.
+// [lendingtest.Service], but return an error if those panic. Get and Post send any order of CONTROL.md.
 type Client struct {
 	// Token is the token of the control, if it needs one.
 	Token string `json:"-"`
@@ -39,13 +38,8 @@ func (c Client) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendi
 
 // OpenService opens a service for one tester and returns it with its control.
 func (c *Client) OpenService(ctx context.Context) (s Service, control *Client, err error) {
-	err = c.Post(ctx, "services", nothing{}, &s)
+	err = c.Post(ctx, "services", nil, &s)
 	return s, &Client{c.Token, c.HTTPClient, s.Control}, err
-}
-
-// DeleteService ends a service of OpenService.
-func (c *Client) DeleteService(ctx context.Context, id string) error {
-	return c.Post(ctx, "delete-service", serviceOrder{id}, nil)
 }
 
 // Fail plans a fault. A fault with Reached or Until returns an error.
@@ -53,29 +47,9 @@ func (c *Client) Fail(ctx context.Context, route string, f lendingtest.Fault) er
 	return c.Post(ctx, "fail", faultOrder{route, &f}, nil)
 }
 
-// ClearFaults removes all planned faults.
-func (c *Client) ClearFaults(ctx context.Context) error {
-	return c.Post(ctx, "clear-faults", nothing{}, nil)
-}
-
-// Answer replaces the responses of a route; nil restores the route.
-func (c *Client) Answer(ctx context.Context, route string, a *FixedAnswer) error {
-	return c.Post(ctx, "answer", answerOrder{route, a}, nil)
-}
-
-// Arrived returns the number of requests of a route.
-func (c *Client) Arrived(ctx context.Context, route string) (int, error) {
-	return get[int](ctx, c, "arrived", url.Values{"route": {route}})
-}
-
 // Executed returns how often a route ran.
 func (c *Client) Executed(ctx context.Context, route string) (int, error) {
 	return get[int](ctx, c, "executed", url.Values{"route": {route}})
-}
-
-// ExecutedFor returns the same count by resource.
-func (c *Client) ExecutedFor(ctx context.Context, route string) (map[string]int, error) {
-	return get[map[string]int](ctx, c, "executed-for", url.Values{"route": {route}})
 }
 
 // OTP returns the last one-time password for a loan, or "" before the first.
@@ -93,13 +67,8 @@ func (c *Client) Snapshot(ctx context.Context) (lendingtest.Snapshot, error) {
 	return get[lendingtest.Snapshot](ctx, c, "snapshot", nil)
 }
 
-// Restore replaces the state with a snapshot.
-func (c *Client) Restore(ctx context.Context, snap lendingtest.Snapshot) error {
-	return c.Post(ctx, "restore", snap, nil)
-}
-
 // Reset restores the state in which the service started.
-func (c *Client) Reset(ctx context.Context) error { return c.Post(ctx, "reset", nothing{}, nil) }
+func (c *Client) Reset(ctx context.Context) error { return c.Post(ctx, "reset", nil, nil) }
 
 // Advance moves the service's clock.
 func (c *Client) Advance(ctx context.Context, d time.Duration) error {
@@ -112,35 +81,8 @@ func (c *Client) AddLoan(ctx context.Context, l lendingtest.Loan) (lendingtest.L
 	return l, err
 }
 
-// Update sets fields of the customer, application, loan or subscription with this identifier,
-// and posts the events of the change. The names are the names in a snapshot.
-func (c *Client) Update(ctx context.Context, id string, set map[string]any) error {
-	return c.Post(ctx, "update", map[string]any{"id": id, "set": set}, nil)
-}
-
-// Play adds the steps of a scenario. See [Control.Play].
-func (c *Client) Play(ctx context.Context, scenario []byte) error {
-	return c.Post(ctx, "play", map[string]json.RawMessage{"steps": scenario}, nil)
-}
-
-// Requests returns requests of the request log.
-func (c *Client) Requests(ctx context.Context, f lendingtest.RequestFilter) ([]lendingtest.Request, error) {
-	query := url.Values{"before": {strconv.Itoa(f.Before)}, "limit": {strconv.Itoa(f.Limit)}}
-	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "about": f.About} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return get[[]lendingtest.Request](ctx, c, "requests", query)
-}
-
-// Deliveries returns the posted webhooks.
-func (c *Client) Deliveries(ctx context.Context) ([]lendingtest.Delivery, error) {
-	return get[[]lendingtest.Delivery](ctx, c, "deliveries", nil)
-}
-
 // Wait returns when no delivery and no late mutation is in progress.
-func (c *Client) Wait(ctx context.Context) error { return c.Post(ctx, "wait", nothing{}, nil) }
+func (c *Client) Wait(ctx context.Context) error { return c.Post(ctx, "wait", nil, nil) }
 
 func get[T any](ctx context.Context, c *Client, order string, query url.Values) (result T, err error) {
 	err = c.Get(ctx, order, query, &result)
@@ -156,8 +98,12 @@ func (c *Client) Get(ctx context.Context, order string, query url.Values, result
 	return c.do(r, result)
 }
 
-// Post sends an order with a body for JSON, such as a lendingtest.Decision. result is nil for an order without a response.
+// Post sends an order with a body for JSON, such as a lendingtest.Decision, or nil for an order without fields. result
+// is nil for an order without a response.
 func (c *Client) Post(ctx context.Context, order string, body, result any) error {
+	if body == nil {
+		body = nothing{}
+	}
 	b, err := plain.Body(body)
 	if err != nil {
 		return err

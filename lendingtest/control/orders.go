@@ -83,27 +83,24 @@ func orders() map[string]order {
 		"GET routes":          show(func(c *Control, _ url.Values) any { return c.service.Routes() }),
 		"GET services":        {read: func(url.Values, []byte) (do, error) { return listServices, nil }},
 		"POST services":       act(openService),
-		"POST delete-service": change(nil, func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
-		"POST fail":           change(faultOrder.check, func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
-		"POST clear-faults":   change(nil, func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
-		"POST answer":         change(answerOrder.check, answer),
-		"POST reset":          change(nil, func(c *Control, _ nothing) error { c.service.Reset(); return nil }),
-		"POST advance":        change(timeOrder.check, func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),
-		"POST expire-offer":   change(nil, func(c *Control, o applicationOrder) error { c.service.ExpireOffer(o.ApplicationID); return nil }),
-		"POST expire-tokens":  change(nil, func(c *Control, _ nothing) error { c.service.ExpireTokens(); return nil }),
-		"POST add-account":    post(nil, func(c *Control, a lendingtest.Account) (any, error) { return c.service.AddAccount(a), nil }),
-		"POST add-loan":       post(nil, func(c *Control, l lendingtest.Loan) (any, error) { return c.service.AddLoan(l), nil }),
-		"POST update":         change(updateOrder.check, (*Control).update),
-		"POST decision":       change(checkDecision, func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
-		"POST repay":          change(checkRepayment, func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
-		"POST delivery-mode":  change(checkMode, func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
-		"POST redeliver": change(nil, func(c *Control, o deliveryOrder) error {
-			c.service.Redeliver(lendingtest.Delivery{Number: o.Number})
-			return nil
-		}),
-		"POST play":    change(nil, func(c *Control, o playOrder) error { return c.play(o.Steps) }),
-		"POST restore": change(nil, func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
-		"POST wait":    act(func(ctx context.Context, c *Control, _ *http.Request) (any, error) { return nil, c.service.Wait(ctx) }),
+		"POST delete-service": change(func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
+		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
+		"POST clear-faults":   change(func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
+		"POST answer":         change(answer),
+		"POST reset":          change(func(c *Control, _ nothing) error { c.service.Reset(); return nil }),
+		"POST advance":        change(func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),
+		"POST expire-offer":   change(func(c *Control, o applicationOrder) error { c.service.ExpireOffer(o.ApplicationID); return nil }),
+		"POST expire-tokens":  change(func(c *Control, _ nothing) error { c.service.ExpireTokens(); return nil }),
+		"POST add-account":    post(func(c *Control, a lendingtest.Account) (any, error) { return c.service.AddAccount(a), nil }),
+		"POST add-loan":       post(func(c *Control, l lendingtest.Loan) (any, error) { return c.service.AddLoan(l), nil }),
+		"POST update":         change(func(c *Control, o updateOrder) error { return c.service.Update(o.ID, o.Set) }),
+		"POST decision":       change(func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
+		"POST repay":          change(func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
+		"POST delivery-mode":  change(func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
+		"POST redeliver":      change(func(c *Control, o deliveryOrder) error { c.service.Redeliver(o.Number); return nil }),
+		"POST play":           change(func(c *Control, o playOrder) error { return c.play(o.Steps) }),
+		"POST restore":        change(func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
+		"POST wait":           act(func(ctx context.Context, c *Control, _ *http.Request) (any, error) { return nil, c.service.Wait(ctx) }),
 	}
 }
 
@@ -114,20 +111,20 @@ func show(f func(*Control, url.Values) any, query ...string) order {
 	}}
 }
 
-// post returns an order with a body. check rejects a body that could never be carried out.
-func post[T any](check func(T) error, f func(*Control, T) (any, error)) order {
+// post returns an order with a body. Its method Check, if any, rejects a body that could never be carried out.
+func post[T any](f func(*Control, T) (any, error)) order {
 	return order{read: func(_ url.Values, text []byte) (do, error) {
 		body, err := decode[T](text)
-		if err == nil && check != nil {
-			err = check(body)
+		if checked, ok := any(body).(interface{ Check() error }); ok && err == nil {
+			err = checked.Check()
 		}
 		return func(_ context.Context, c *Control, _ *http.Request) (any, error) { return f(c, body) }, err
 	}}
 }
 
 // change returns an order without a response body.
-func change[T any](check func(T) error, f func(*Control, T) error) order {
-	return post(check, func(c *Control, body T) (any, error) { return nil, f(c, body) })
+func change[T any](f func(*Control, T) error) order {
+	return post(func(c *Control, body T) (any, error) { return nil, f(c, body) })
 }
 
 // act returns an order without fields in its body.
@@ -187,7 +184,7 @@ func requests(c *Control, q url.Values) any {
 }
 
 func (c *Control) mustExist(name string) {
-	if !c.service.Exists(name) {
+	if c.service.Kind(name) == "" {
 		panic(fmt.Sprintf("lendingtest: no record, e-mail or account %q", name))
 	}
 }
@@ -205,7 +202,7 @@ func sendable(faults []lendingtest.PlannedFault) []lendingtest.PlannedFault {
 	return all
 }
 
-func (o faultOrder) check() error {
+func (o faultOrder) Check() error {
 	if o.Fault == nil {
 		return errors.New("fail needs fault")
 	}
@@ -217,7 +214,7 @@ func (o faultOrder) check() error {
 	return o.Fault.Check()
 }
 
-func (o answerOrder) check() error {
+func (o answerOrder) Check() error {
 	if o.Answer != nil && o.Answer.Status != 0 && (o.Answer.Status < 200 || o.Answer.Status > 999) {
 		return fmt.Errorf("a status of %d cannot be answered", o.Answer.Status)
 	}
@@ -233,35 +230,9 @@ func answer(c *Control, o answerOrder) error {
 	return nil
 }
 
-func (o timeOrder) check() error {
+func (o timeOrder) Check() error {
 	if o.By == 0 {
 		return errors.New("advance needs by")
-	}
-	return nil
-}
-
-func checkDecision(d lendingtest.Decision) error {
-	if d.After < 0 {
-		return errors.New("after is negative")
-	}
-	return nil
-}
-
-func checkRepayment(r lendingtest.Repayment) error {
-	switch {
-	case r.LoanID == "":
-		return errors.New("repay needs loanId")
-	case r.Amount <= 0:
-		return errors.New("amount must be above zero")
-	case r.Every < 0 || r.Interest < 0:
-		return errors.New("every and interest cannot be negative")
-	}
-	return nil
-}
-
-func checkMode(m lendingtest.DeliveryMode) error {
-	if m.Copies < 0 || m.Delay < 0 {
-		return errors.New("copies and delay cannot be negative")
 	}
 	return nil
 }

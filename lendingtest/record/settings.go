@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
@@ -28,6 +29,14 @@ type Decision struct {
 	Declined bool `json:"declined,omitempty"`
 }
 
+// Check returns an error for a decision that cannot be made.
+func (d Decision) Check() error {
+	if d.After < 0 {
+		return errors.New("after is negative")
+	}
+	return nil
+}
+
 // Repayment describes the repayments of a loan.
 type Repayment struct {
 	LoanID string `json:"loanId"`
@@ -38,6 +47,19 @@ type Repayment struct {
 	Every time.Duration `json:"every,omitempty"`
 	// Interest, in percent of the balance, is added before each payment.
 	Interest float64 `json:"interest,omitempty"`
+}
+
+// Check returns an error for a repayment that cannot be made.
+func (r Repayment) Check() error {
+	switch {
+	case r.LoanID == "":
+		return errors.New("repay needs loanId")
+	case r.Amount <= 0:
+		return errors.New("the amount of a repayment must be above zero")
+	case r.Every < 0 || r.Interest < 0:
+		return errors.New("every and interest of a repayment cannot be negative")
+	}
+	return nil
 }
 
 // Delivery is a webhook that was posted to its receiver.
@@ -77,4 +99,12 @@ type DeliveryMode struct {
 	NoSignature bool `json:"noSignature,omitempty"`
 	// Off discards deliveries.
 	Off bool `json:"off,omitempty"`
+}
+
+// Check returns an error for a mode that cannot be.
+func (m DeliveryMode) Check() error {
+	if m.Copies < 0 || m.Delay < 0 {
+		return errors.New("copies and delay cannot be negative")
+	}
+	return nil
 }

@@ -98,12 +98,11 @@ func TestFormsControlTheService(t *testing.T) {
 	set("fault.late", "value = 'soon'")
 	b.send("[data-order=fail]", "invalid duration", "")
 
-	posted, err := s.control.Deliveries(ctx)
-	require.NoError(t, err)
+	var posted, again []lendingtest.Delivery
+	require.NoError(t, s.control.Get(ctx, "deliveries", nil, &posted))
 	b.send("[data-order=redeliver]", "Posted again.", "")
 	require.NoError(t, s.control.Wait(ctx))
-	again, err := s.control.Deliveries(ctx)
-	require.NoError(t, err)
+	require.NoError(t, s.control.Get(ctx, "deliveries", nil, &again))
 	assert.Len(t, again, len(posted)+1)
 	b.wait(`document.querySelector("#deliveries tbody tr").id === "delivery-` + strconv.Itoa(len(again)) + `"`)
 
@@ -336,11 +335,6 @@ func TestFormsChangeRecords(t *testing.T) {
 	b.send("[data-order=play]", "The scenario plays.", "")
 	b.send("[data-order=add-account]", "account1@example.com", "")
 	b.send("[data-order=services]", "/services/", "")
-	b.send("[data-body*=tier]", "Each record has tier and no status.", "")
-	var drifted map[string]any
-	s.call(http.MethodGet, "/api/Application/get-application/"+made.application, "", &drifted)
-	assert.Equal(t, []any{1.0, nil}, []any{drifted["tier"], drifted["status"]})
-	b.send("[data-order=clear-faults]", "No fault is planned any more.", "")
 	b.send("[data-body*=Maintenance]", "The service is under maintenance.", "")
 	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+made.loan))
 	b.waitText("#requests", "<h1>Maintenance</h1>")

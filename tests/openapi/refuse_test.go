@@ -45,9 +45,9 @@ func (s *suite) breakToken(x exchange) {
 		return
 	}
 	x.want = []int{http.StatusUnauthorized}
-	s.service.SetTokenLifetime(0)
-	expired := s.service.Token(lendingtest.Username)
-	s.service.SetTokenLifetime(tokenLifetime)
+	other := s.service.AddAccount(lendingtest.Account{}).Username
+	expired := s.service.Token(other)
+	s.service.ExpireTokens(other)
 	for _, token := range []string{"", "nobody's", expired} {
 		x.token, x.broken = token, token == ""
 		s.send(x)

@@ -42,7 +42,7 @@ func (b *books) serve(mux *http.ServeMux, service *lendingtest.Service, asked fu
 		note(b.inDoubt, key)
 		note(b.lookups, key)
 		_, step, _ := strings.Cut(key, "/")
-		_, _ = fmt.Fprint(w, happened(service.Snapshot(), q.PathValue("email"), step))
+		_, _ = fmt.Fprint(w, Happened(service.Snapshot(), q.PathValue("email"), step))
 	})
 }
 
@@ -52,8 +52,8 @@ func (b *books) result() (inDoubt, lookups []string) {
 	return slices.Sorted(maps.Keys(b.inDoubt)), slices.Sorted(maps.Keys(b.lookups))
 }
 
-// happened tells whether a step of a customer's only order is done.
-func happened(state lendingtest.Snapshot, email, step string) bool {
+// Happened tells whether a step of a customer's only order is done.
+func Happened(state lendingtest.Snapshot, email, step string) bool {
 	step, of, _ := strings.Cut(step, "/")
 	customer := slices.IndexFunc(state.Customers, func(c lendingtest.Customer) bool { return c.Email == email })
 	if customer < 0 {

@@ -33,7 +33,7 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 		return err
 	}
 	ctx, k.stop = context.WithCancelCause(ctx)
-	partner := &order.Partner{Client: client, Password: order.Phone(address + onboarding.PhonePath), Persons: true}
+	partner := &order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: persons}
 	k.worker, err = partner.Worker(k.table, &orders.Options{
 		Concurrency: concurrency, StepsPerMinute: 600_000, StepTimeout: patience,
 		Report: func(r orders.Result) { k.report(ctx, r) },
@@ -47,6 +47,14 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 		return err
 	}
 	return nil
+}
+
+// persons is for each fourth order: the others are those of a partner with checks of its own, as in
+// AGENTS.md.
+func persons(o order.Order) bool {
+	var n int
+	_, err := fmt.Sscanf(o.ID, "order-%d", &n)
+	return err == nil && n%4 == 0
 }
 
 var errAllDone = errors.New("all orders are done")

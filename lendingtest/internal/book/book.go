@@ -23,11 +23,13 @@ type Config struct {
 	Seed          uint32
 	Accounts      []record.Account
 	TokenLifetime time.Duration
-	OfferLifetime time.Duration
 	ReadLag       time.Duration
 	Post          func(Event)       // a webhook for a subscriber
 	Told          func(record.Sent) // after Do, for each sent message
 }
+
+// OfferLifetime is the lifetime of offers in this model.
+const OfferLifetime = 30 * 24 * time.Hour
 
 // Event is a webhook for a subscriber.
 type Event struct {

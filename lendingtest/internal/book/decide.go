@@ -22,7 +22,7 @@ func (s *State) Decide(app *record.Application, offer *record.Offer) {
 		case declined:
 			s.SetStatus(app, record.StatusDeclined)
 		default:
-			offer.CreatedUTC, offer.ExpiresUTC = record.Timestamp{Time: at}, record.Timestamp{Time: at.Add(s.OfferLifetime)}
+			offer.CreatedUTC, offer.ExpiresUTC = record.Timestamp{Time: at}, record.Timestamp{Time: at.Add(OfferLifetime)}
 			s.accept(app, offer)
 		}
 		s.Seeded(id)
@@ -53,14 +53,13 @@ func (s *State) accept(app *record.Application, offer *record.Offer) {
 // Repay makes repayments of a loan as the clock advances. It panics if there is no such loan, or
 // if a number is negative.
 func (s *State) Repay(r record.Repayment) {
-	switch {
-	case s.Loans.Get(r.LoanID) == nil:
+	if err := r.Check(); err != nil {
+		panic("lendingtest: " + err.Error())
+	}
+	if s.Loans.Get(r.LoanID) == nil {
 		panic("lendingtest: no loan " + r.LoanID)
-	case r.Amount <= 0:
-		panic("lendingtest: the amount of a repayment must be above zero")
-	case r.Every < 0 || r.Interest < 0:
-		panic("lendingtest: every and interest of a repayment cannot be negative")
-	case r.Every == 0:
+	}
+	if r.Every == 0 {
 		s.pay(r, s.Now())
 		return
 	}

@@ -2,8 +2,8 @@ package book
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
@@ -34,9 +34,7 @@ func (s *State) AddCustomer(row record.Customer) *record.Customer {
 		row.Email = fmt.Sprintf("customer%d@example.com", s.sequences[Customer])
 	}
 	s.stamp(&row.CreatedUTC)
-	s.Customers.Put(row.ID, &row)
-	s.Seeded(row.ID)
-	return &row
+	return s.Customers.add(s, row)
 }
 
 func (s *State) stamp(t *record.Timestamp) {
@@ -63,9 +61,7 @@ func (s *State) AddApplication(a record.Application, partnerID string) *record.A
 	}
 	a.PartnerID, a.Status = cmp.Or(a.PartnerID, partnerID), cmp.Or(a.Status, record.StatusCreated)
 	s.stamp(&a.CreatedUTC)
-	s.Applications.Put(a.ID, &a)
-	s.Seeded(a.ID)
-	return &a
+	return s.Applications.add(s, a)
 }
 
 // AddLoan adds a loan, and an application unless the loan names one.
@@ -85,15 +81,13 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 	if l.ID == "" {
 		l.ID = s.NewID(Loan)
 	}
-	l.Transactions, l.Withdrawals = s.Transactions(l.Transactions), s.Withdrawals(l.Withdrawals)
+	s.identifyLoan(&l)
 	l.Amount = cmp.Or(l.Amount, 10_000_00)
 	if l.Balance == 0 && l.AvailableBalance == 0 && !l.IsClosed {
 		l.AvailableBalance, l.IsEnabled = l.Amount, true
 	}
 	s.stamp(&l.CreatedUTC)
-	s.Loans.Put(l.ID, &l)
-	s.Seeded(l.ID)
-	return &l
+	return s.Loans.add(s, l)
 }
 
 // AddSubscription adds an active subscription with an id and a secret.
@@ -109,90 +103,60 @@ func (s *State) AddSubscription(sub record.Subscription, partnerID string) *reco
 		sub.Secret = s.NewSecret()
 	}
 	sub.IsActive = true
-	s.Subscriptions.Put(sub.ID, &sub)
-	s.Seeded(sub.ID)
-	return &sub
+	return s.Subscriptions.add(s, sub)
 }
 
-// Transactions returns a copy in which each row has an identifier.
-func (s *State) Transactions(rows []record.Transaction) []record.Transaction {
-	return identified(s, Transaction, rows, func(t *record.Transaction) *string { return &t.ID })
-}
-
-// Withdrawals returns a copy in which each row has an identifier.
-func (s *State) Withdrawals(rows []record.Withdrawal) []record.Withdrawal {
-	return identified(s, Withdrawal, rows, func(w *record.Withdrawal) *string { return &w.ID })
-}
-
-// Messages returns a copy in which each row has an identifier.
-func (s *State) Messages(rows []record.Message) []record.Message {
-	return identified(s, Message, rows, func(m *record.Message) *string { return &m.ID })
-}
-
-func identified[T any](s *State, kind int, rows []T, id func(*T) *string) []T {
-	rows = slices.Clone(rows)
+// identify gives identifiers to new rows.
+func identify[T any](s *State, kind int, rows []T, id func(*T) *string) {
 	for i := range rows {
 		if at := id(&rows[i]); *at == "" {
 			*at = s.NewID(kind)
 		}
 	}
-	return rows
 }
 
-// UpdateCustomer calls f to change a customer.
-func (s *State) UpdateCustomer(id string, f func(*record.Customer)) {
-	update(s, &s.Customers, "customer", id, f)
+func (s *State) identifyLoan(l *record.Loan) {
+	identify(s, Transaction, l.Transactions, func(t *record.Transaction) *string { return &t.ID })
+	identify(s, Withdrawal, l.Withdrawals, func(w *record.Withdrawal) *string { return &w.ID })
 }
 
-// UpdateApplication calls f to change an application, and posts an event if the status changes.
-func (s *State) UpdateApplication(id string, f func(*record.Application)) {
-	update(s, &s.Applications, "application", id, func(a *record.Application) {
-		before := a.Status
-		f(a)
-		if a.Status != before {
-			s.EmitApplication("WB_Application_Status_Changed", a)
-		}
-		if a.Status != before && a.Status == record.StatusCancelled {
-			s.EmitApplication("WB_Application_Cancelled", a)
-		}
-	})
-}
-
-// UpdateLoan calls f to change a loan, and posts events if the loan is enabled, disabled, closed
-// or reopened.
-func (s *State) UpdateLoan(id string, f func(*record.Loan)) {
-	update(s, &s.Loans, "loan", id, func(l *record.Loan) {
-		enabled, closed := l.IsEnabled, l.IsClosed
-		f(l)
-		if l.IsEnabled != enabled {
-			s.EmitLoan("WB_Loan_Enabled_Or_Disabled", l, map[string]any{"isEnabled": l.IsEnabled})
-		}
-		switch {
-		case l.IsClosed && !closed:
-			s.EmitLoan("WB_Loan_Closed", l, nil)
-		case closed && !l.IsClosed:
-			s.EmitLoan("WB_Loan_Opened", l, nil)
-		}
-	})
-}
-
-// UpdateSubscription calls f to change a subscription. A changed secret is a rotation.
-func (s *State) UpdateSubscription(id string, f func(*record.Subscription)) {
-	update(s, &s.Subscriptions, "subscription", id, func(sub *record.Subscription) {
-		before := sub.Secret
-		f(sub)
-		if sub.Secret != before {
-			s.oldSecrets[id] = before
-		}
-	})
-}
-
-func update[T any](s *State, t *Table[T], what, id string, f func(*T)) {
-	row := t.Get(id)
-	if row == nil {
-		panic(fmt.Sprintf("lendingtest: no %s %q", what, id))
+// Set sets all fields of a JSON object in a record, or none. The names are those of a snapshot.
+func (s *State) Set(id string, fields json.RawMessage) error {
+	table := s.Tables.holder(id)
+	if table == nil {
+		return fmt.Errorf("no customer, application, loan or subscription %q", id)
 	}
-	f(row)
-	t.Put(id, row) // f may have changed its owner
-	s.Seeded(id)
+	return table.set(s, id, fields)
+}
+
+func applicationChanged(s *State, before record.Application, a *record.Application) {
+	identify(s, Message, a.Messages, func(m *record.Message) *string { return &m.ID })
+	if a.Status == before.Status {
+		return
+	}
+	s.EmitApplication("WB_Application_Status_Changed", a)
+	if a.Status == record.StatusCancelled {
+		s.EmitApplication("WB_Application_Cancelled", a)
+	}
+}
+
+// loanChanged posts events if the loan was enabled, disabled, closed or reopened.
+func loanChanged(s *State, before record.Loan, l *record.Loan) {
+	s.identifyLoan(l)
+	if l.IsEnabled != before.IsEnabled {
+		s.EmitLoan("WB_Loan_Enabled_Or_Disabled", l, map[string]any{"isEnabled": l.IsEnabled})
+	}
+	switch {
+	case l.IsClosed && !before.IsClosed:
+		s.EmitLoan("WB_Loan_Closed", l, nil)
+	case before.IsClosed && !l.IsClosed:
+		s.EmitLoan("WB_Loan_Opened", l, nil)
+	}
+}
+
+// subscriptionChanged keeps the secret before a rotation.
+func subscriptionChanged(s *State, before record.Subscription, sub *record.Subscription) {
+	if sub.Secret != before.Secret {
+		s.oldSecrets[before.ID] = before.Secret
+	}
 }

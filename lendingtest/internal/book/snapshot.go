@@ -12,58 +12,49 @@ import (
 
 // Snapshot returns a deep copy of the state.
 func (s *State) Snapshot() record.Snapshot {
-	snap := record.Snapshot{
-		Time: s.Now(), Customers: []record.Customer{}, Applications: []record.Application{}, Loans: []record.Loan{},
-		Subscriptions: []record.Subscription{}, Payloads: s.Payloads.All(), Sent: s.Sent.All(),
+	return record.Snapshot{
+		Time: s.Now(), Customers: s.Customers.Copy(), Applications: s.Applications.Copy(), Loans: s.Loans.Copy(),
+		Subscriptions: s.Subscriptions.Copy(), Payloads: s.Payloads.All(), Sent: s.Sent.All(),
 		Seed: s.Seed, Sequences: maps.Clone(s.sequences), Codes: s.codes, OldSecrets: maps.Clone(s.oldSecrets),
-		TwoFactor: map[string]record.OneTimeCode{}, Pending: map[string]record.Pending{},
+		Accounts: sorted(s.Accounts), Tokens: sorted(s.tokens), TwoFactor: values(s.TwoFactor), Pending: values(s.Pending),
 	}
-	for c := range s.Customers.All() {
-		snap.Customers = append(snap.Customers, *c)
+}
+
+func sorted[T any](rows map[string]*T) (all []T) {
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		all = append(all, *rows[name])
 	}
-	for a := range s.Applications.All() {
-		snap.Applications = append(snap.Applications, a.Clone())
+	return all
+}
+
+func values[T any](rows map[string]*T) map[string]T {
+	all := map[string]T{}
+	for name, row := range rows {
+		all[name] = *row
 	}
-	for l := range s.Loans.All() {
-		snap.Loans = append(snap.Loans, l.Clone())
+	return all
+}
+
+func pointers[T any](rows map[string]T) map[string]*T {
+	all := map[string]*T{}
+	for name, row := range rows {
+		all[name] = &row
 	}
-	for sub := range s.Subscriptions.All() {
-		snap.Subscriptions = append(snap.Subscriptions, sub.Clone())
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
-		snap.Accounts = append(snap.Accounts, *s.Accounts[name])
-	}
-	for _, token := range slices.Sorted(maps.Keys(s.tokens)) {
-		snap.Tokens = append(snap.Tokens, *s.tokens[token])
-	}
-	for name, code := range s.TwoFactor {
-		snap.TwoFactor[name] = *code
-	}
-	for id, p := range s.Pending {
-		snap.Pending[id] = *p
-	}
-	return snap
+	return all
 }
 
 // Restore replaces the state with a snapshot, but keeps accounts that the snapshot does not have.
 func (s *State) Restore(snap record.Snapshot) {
 	s.Seed, s.sequences, s.codes = snap.Seed, maps.Clone(snap.Sequences), snap.Codes
-	s.tokens, s.sweepAt = map[string]*record.Token{}, 0
-	s.TwoFactor, s.Pending, s.oldSecrets = map[string]*record.OneTimeCode{}, map[string]*record.Pending{}, map[string]string{}
+	s.tokens, s.sweepAt, s.oldSecrets = map[string]*record.Token{}, 0, map[string]string{}
+	s.TwoFactor, s.Pending = pointers(snap.TwoFactor), pointers(snap.Pending)
 	maps.Copy(s.oldSecrets, snap.OldSecrets)
 	s.Payloads, s.Sent = recent.Log[[]byte]{}, recent.Log[record.Sent]{}
-	s.Tables, s.lag.shown, s.lag.waiting = newTables(), newTables(), nil
 	for _, a := range snap.Accounts {
 		s.Accounts[a.Username] = &a
 	}
 	for _, t := range snap.Tokens {
 		s.tokens[t.Token] = &t
-	}
-	for name, code := range snap.TwoFactor {
-		s.TwoFactor[name] = &code
-	}
-	for id, p := range snap.Pending {
-		s.Pending[id] = &p
 	}
 	for _, body := range snap.Payloads {
 		s.Payloads.Add(body, len(body))
@@ -71,24 +62,12 @@ func (s *State) Restore(snap record.Snapshot) {
 	for _, m := range snap.Sent {
 		s.Sent.Add(m, 0)
 	}
-	for _, c := range snap.Customers {
-		s.Customers.Put(c.ID, &c)
-		s.Seeded(c.ID)
-	}
-	for _, a := range snap.Applications {
-		a = a.Clone()
-		s.Applications.Put(a.ID, &a)
-		s.Seeded(a.ID)
-	}
-	for _, l := range snap.Loans {
-		l = l.Clone()
-		s.Loans.Put(l.ID, &l)
-		s.Seeded(l.ID)
-	}
-	for _, sub := range snap.Subscriptions {
-		sub = sub.Clone()
-		s.Subscriptions.Put(sub.ID, &sub)
-		s.Seeded(sub.ID)
+	s.Tables, s.lag.shown, s.lag.waiting = newTables(), newTables(), nil
+	for _, t := range []*Tables{s.Tables, s.lag.shown} {
+		t.Customers.load(snap.Customers)
+		t.Applications.load(snap.Applications)
+		t.Loans.load(snap.Loans)
+		t.Subscriptions.load(snap.Subscriptions)
 	}
 }
 

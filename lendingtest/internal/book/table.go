@@ -1,7 +1,11 @@
 package book
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 )
@@ -9,11 +13,104 @@ import (
 // Table keeps rows by identifier, in order of creation, and by the keys of their lists. A lookup
 // by key costs what it returns, also in a table of 20,000 rows.
 type Table[T any] struct {
-	keys    func(*T) []Key
+	schema[T]
 	rows    map[string]*Row[T]
 	order   []*Row[T]         // in order of creation
 	lists   map[Key][]*Row[T] // in order of creation
 	created int
+}
+
+// schema says what a table needs to know of its rows.
+type schema[T any] struct {
+	kind    string
+	about   func(*T) (id *string, owner string, keys []Key)
+	clone   func(*T) T // a deep copy
+	share   func(*T) T // a copy for reads, independent of later mutations
+	changed func(s *State, before T, row *T)
+}
+
+// rows are the rows of any table.
+type rows interface {
+	has(id string) (kind string)
+	ownerOf(id string) string
+	copyOf(id string) (give func(to rows))
+	set(s *State, id string, fields json.RawMessage) error
+}
+
+func (t *Table[T]) has(id string) string {
+	if t.rows[id] == nil {
+		return ""
+	}
+	return t.kind
+}
+
+func (t *Table[T]) ownerOf(id string) string {
+	_, owner, _ := t.about(t.Get(id))
+	return owner
+}
+
+func (t *Table[T]) copyOf(id string) func(rows) {
+	c := t.share(t.Get(id))
+	return func(to rows) { to.(*Table[T]).Put(id, &c) }
+}
+
+// add adds a row with an identifier, and shows it to reads at once.
+func (t *Table[T]) add(s *State, row T) *T {
+	id, _, _ := t.about(&row)
+	t.Put(*id, &row)
+	s.Seeded(*id)
+	return &row
+}
+
+// Update calls f with a copy of a row, keeps the copy unless f fails, and posts the events of the change.
+// It panics if there is no such row.
+func (t *Table[T]) Update(s *State, id string, f func(*T) error) error {
+	row := t.Get(id)
+	if row == nil {
+		panic(fmt.Sprintf("lendingtest: no %s %q", t.kind, id))
+	}
+	before, after := t.clone(row), t.clone(row)
+	if err := f(&after); err != nil {
+		return err
+	}
+	*row = after
+	t.changed(s, before, row)
+	t.Put(id, row) // f may have changed its owner
+	s.Seeded(id)
+	return nil
+}
+
+// set sets all fields of a JSON object, or none, and never the identifier.
+func (t *Table[T]) set(s *State, id string, fields json.RawMessage) error {
+	return t.Update(s, id, func(row *T) error {
+		d := json.NewDecoder(bytes.NewReader(fields))
+		d.DisallowUnknownFields()
+		if err := d.Decode(row); err != nil {
+			return fmt.Errorf("set: %w", err)
+		}
+		if own, _, _ := t.about(row); *own != id {
+			return errors.New("update cannot change the id; leave out the id in set")
+		}
+		return nil
+	})
+}
+
+// Copy returns copies of all rows.
+func (t *Table[T]) Copy() []T {
+	all := []T{}
+	for row := range t.All() {
+		all = append(all, t.clone(row))
+	}
+	return all
+}
+
+// load adds copies of rows.
+func (t *Table[T]) load(all []T) {
+	for i := range all {
+		row := t.clone(&all[i])
+		id, _, _ := t.about(&row)
+		t.Put(*id, &row)
+	}
 }
 
 // Len returns the number of rows.
@@ -42,7 +139,8 @@ func (t *Table[T]) Put(id string, row *T) *T {
 		t.rows[id], t.order = at, append(t.order, at)
 	}
 	at.row = row
-	t.list(at, t.keys(row))
+	_, _, keys := t.about(row)
+	t.list(at, keys)
 	return row
 }
 

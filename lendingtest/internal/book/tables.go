@@ -31,13 +31,52 @@ func OfEmail(email string) Key { return Key{"e-mail", strings.ToLower(email)} }
 
 func newTables() *Tables {
 	t := &Tables{}
-	t.Customers.keys = func(c *record.Customer) []Key { return []Key{OfEmail(c.Email)} }
-	t.Applications.keys = func(a *record.Application) []Key { return []Key{OfCustomer(a.CustomerID), OfPartner(a.PartnerID)} }
-	t.Loans.keys = func(l *record.Loan) []Key { return []Key{OfCustomer(l.CustomerID), OfApplication(l.ApplicationID)} }
-	t.Subscriptions.keys = func(sub *record.Subscription) []Key {
-		return []Key{OfPartner(sub.PartnerID), OfCustomer(sub.CustomerID)}
-	}
+	customer := func(c *record.Customer) record.Customer { return *c }
+	t.Customers.schema = schema[record.Customer]{"customer", func(c *record.Customer) (*string, string, []Key) {
+		return &c.ID, c.Email, []Key{OfEmail(c.Email)}
+	}, customer, customer, func(*State, record.Customer, *record.Customer) {}}
+	t.Applications.schema = schema[record.Application]{"application", func(a *record.Application) (*string, string, []Key) {
+		return &a.ID, a.CustomerID, []Key{OfCustomer(a.CustomerID), OfPartner(a.PartnerID)}
+	}, (*record.Application).Clone, shareApplication, applicationChanged}
+	t.Loans.schema = schema[record.Loan]{"loan", func(l *record.Loan) (*string, string, []Key) {
+		return &l.ID, l.ApplicationID, []Key{OfCustomer(l.CustomerID), OfApplication(l.ApplicationID)}
+	}, (*record.Loan).Clone, (*record.Loan).Clone, loanChanged}
+	t.Subscriptions.schema = schema[record.Subscription]{"subscription", func(s *record.Subscription) (*string, string, []Key) {
+		return &s.ID, "", []Key{OfPartner(s.PartnerID), OfCustomer(s.CustomerID)}
+	}, (*record.Subscription).Clone, (*record.Subscription).Clone, subscriptionChanged}
 	return t
+}
+
+func (t *Tables) all() []rows {
+	return []rows{&t.Loans, &t.Applications, &t.Customers, &t.Subscriptions}
+}
+
+// shareApplication clones an application without its documents and messages. These lists only grow, and copying them
+// at every write would take quadratic time.
+func shareApplication(a *record.Application) record.Application {
+	c := *a
+	c.Documents, c.Messages = nil, nil
+	c = c.Clone()
+	c.Documents, c.Messages = slices.Clip(a.Documents), slices.Clip(a.Messages)
+	return c
+}
+
+// holder returns the table that has a record, or nil.
+func (t *Tables) holder(id string) rows {
+	for _, table := range t.all() {
+		if table.has(id) != "" {
+			return table
+		}
+	}
+	return nil
+}
+
+// Kind returns "customer", "application", "loan" or "subscription" for the identifier of such a record, otherwise "".
+func (t *Tables) Kind(id string) string {
+	if table := t.holder(id); table != nil {
+		return table.has(id)
+	}
+	return ""
 }
 
 // Target names the partner and the customer of an event.
@@ -61,14 +100,8 @@ func (t *Tables) SubscriptionsOf(of Target) (all []*Row[record.Subscription]) {
 // Owner returns the owner of a record: a loan's application, an application's customer, a
 // customer's e-mail, or "".
 func (t *Tables) Owner(id string) string {
-	if loan := t.Loans.Get(id); loan != nil {
-		return loan.ApplicationID
-	}
-	if app := t.Applications.Get(id); app != nil {
-		return app.CustomerID
-	}
-	if customer := t.Customers.Get(id); customer != nil {
-		return customer.Email
+	if table := t.holder(id); table != nil {
+		return table.ownerOf(id)
 	}
 	return ""
 }
@@ -88,24 +121,11 @@ func (t *Tables) Related(ids []string) (all []string) {
 
 // copyOf returns a function that copies the current row of an id into other tables.
 func (t *Tables) copyOf(id string) (give func(*Tables)) {
-	if row := t.Customers.Get(id); row != nil {
-		c := *row
-		return func(to *Tables) { to.Customers.Put(id, &c) }
-	}
-	if row := t.Applications.Get(id); row != nil {
-		c := *row
-		c.Documents, c.Messages = nil, nil
-		c = c.Clone()
-		c.Documents, c.Messages = slices.Clip(row.Documents), slices.Clip(row.Messages) // these lists only grow; copying them at every write would take quadratic time
-		return func(to *Tables) { to.Applications.Put(id, &c) }
-	}
-	if row := t.Loans.Get(id); row != nil {
-		c := row.Clone()
-		return func(to *Tables) { to.Loans.Put(id, &c) }
-	}
-	if row := t.Subscriptions.Get(id); row != nil {
-		c := row.Clone()
-		return func(to *Tables) { to.Subscriptions.Put(id, &c) }
+	for i, table := range t.all() {
+		if table.has(id) != "" {
+			give := table.copyOf(id)
+			return func(to *Tables) { give(to.all()[i]) }
+		}
 	}
 	return func(to *Tables) { to.Subscriptions.Drop(id) } // only subscriptions can be deleted
 }

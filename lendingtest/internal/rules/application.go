@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -8,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
-	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
@@ -31,8 +31,8 @@ type applicationRequest struct {
 // interface does not publish; seed such values with AddApplication.
 var yearsForm = regexp.MustCompile(`^\d{1,2}$`)
 
-// check adds the validation errors of a.
-func (a *applicationRequest) check(c *Call, at string, f *failures) {
+// checkApplication adds the validation errors of a; at is the prefix of the field names.
+func (c *Call) checkApplication(a *applicationRequest, at string) {
 	zips := 0
 	if a.BusinessZip != "" {
 		zips++
@@ -42,50 +42,42 @@ func (a *applicationRequest) check(c *Call, at string, f *failures) {
 		field := at + "extraInformation." + key
 		switch {
 		case !ok:
-			f.add(field, "InvalidType", "The value is not a string.")
+			c.failed.add(field, "InvalidType", "The value is not a string.")
 		case key == "years" && !yearsForm.MatchString(text):
-			f.add(field, "InvalidYears", "The value is not a number from 0 to 99.")
+			c.failed.add(field, "InvalidYears", "The value is not a number from 0 to 99.")
 		case key == zipcodeKey:
 			zips++
 		}
 	}
 	if zips > 1 {
-		f.add(at+"businessZip", "DuplicateZipCode", "The zip code is given twice.")
+		c.failed.add(at+"businessZip", "DuplicateZipCode", "The zip code is given twice.")
 	}
-	if id, ok := optionalID(a.PartnerID); !ok {
-		f.add(at+"partnerId", "InvalidGuid", "The value is not a valid identifier.")
-	} else if id != "" && !c.account.MayUse(id) {
-		f.add(at+"partnerId", "PartnerNotAssigned", "The partner is not assigned to this account.")
+	if id := c.optionalID(at+"partnerId", a.PartnerID); !c.account.MayUse(id) {
+		c.failed.add(at+"partnerId", "PartnerNotAssigned", "The partner is not assigned to this account.")
 	}
-	if _, ok := optionalID(a.AgentID); !ok {
-		f.add(at+"agentId", "InvalidGuid", "The value is not a valid identifier.")
+	c.optionalID(at+"agentId", a.AgentID)
+}
+
+// checkOwner adds an error if the customer is missing or unknown.
+func (c *Call) checkOwner(a *applicationRequest, at string) {
+	id := c.failed.identifier(at+"customerId", a.CustomerID)
+	if row := c.Customers.Get(id); id != "" && (row == nil || !c.mine(row.PartnerID)) {
+		c.failed.add(at+"customerId", "CustomerNotFound", "There is no such customer.")
 	}
 }
 
-// checkCustomer adds an error if the customer is missing or unknown.
-func (a *applicationRequest) checkCustomer(c *Call, at string, f *failures) {
-	if id, ok := record.ParseID(a.CustomerID); !ok {
-		f.add(at+"customerId", "InvalidGuid", "The value is not a valid identifier.")
-	} else if row := c.Customers.Get(id); row == nil || !c.mine(row.PartnerID) {
-		f.add(at+"customerId", "CustomerNotFound", "There is no such customer.")
+func (c *Call) optionalID(field string, text *string) string {
+	if text == nil {
+		return ""
 	}
+	return c.failed.identifier(field, *text)
 }
 
-func optionalID(s *string) (id string, ok bool) {
-	if s == nil {
-		return "", true
-	}
-	return record.ParseID(*s)
-}
-
+// newApplication adds an application of a valid request.
 func (c *Call) newApplication(req applicationRequest, customerID string) *record.Application {
-	partner, _ := optionalID(req.PartnerID)
-	agent, _ := optionalID(req.AgentID)
-	if partner == "" {
-		partner = c.account.PartnerID
-	}
 	app := &record.Application{
-		ID: c.NewID(book.Application), CustomerID: strings.ToLower(customerID), PartnerID: partner, AgentID: agent,
+		ID: c.NewID(book.Application), CustomerID: strings.ToLower(customerID),
+		PartnerID: cmp.Or(c.optionalID("", req.PartnerID), c.account.PartnerID), AgentID: c.optionalID("", req.AgentID),
 		BusinessName: req.BusinessName, BusinessZip: req.BusinessZip, ExtraInformation: map[string]string{},
 		Status: record.StatusCreated, CreatedUTC: c.Stamp(),
 	}
@@ -101,45 +93,37 @@ func (c *Call) newApplication(req applicationRequest, customerID string) *record
 
 // createApplication also serves the route with an applicant. Its record is not published; this
 // model expects an object named "applicant".
-func (c *Call) createApplication() (any, error) {
+func (c *Call) createApplication() any {
 	var req struct {
 		applicationRequest
 		Applicant json.RawMessage `json:"applicant"`
 	}
-	if err := c.decodeRequired(&req); err != nil {
-		return nil, err
-	}
+	c.decodeRequired(&req)
 	sendLink := c.flag("sendLink")
-	req.check(c, "", &c.failed)
-	req.checkCustomer(c, "", &c.failed)
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.checkApplication(&req.applicationRequest, "")
+	c.checkOwner(&req.applicationRequest, "")
+	c.valid()
 	app := c.newApplication(req.applicationRequest, req.CustomerID)
 	c.addApplicant(app, req.Applicant)
 	c.EmitApplication("WB_Application_Created", app)
 	c.sendLink(app, sendLink)
-	return app.ID, nil
+	return app.ID
 }
 
 // createCustomerAndApplication serves both combined routes. Their records are not published;
 // this model takes the fields of both requests in a single object, and an "applicant" object.
-func (c *Call) createCustomerAndApplication() (any, error) {
+func (c *Call) createCustomerAndApplication() any {
 	var req struct {
 		userRequest
 		applicationRequest
 		Applicant json.RawMessage `json:"applicant"`
 	}
-	if err := c.decodeRequired(&req); err != nil {
-		return nil, err
-	}
+	c.decodeRequired(&req)
 	sendLink := c.flag("sendLink")
-	req.userRequest.check("", &c.failed)
-	c.refuseDuplicate("", req.Email, &c.failed)
-	req.applicationRequest.check(c, "", &c.failed)
-	if len(c.failed) > 0 { // "validates before creating"
-		return nil, c.failed.err()
-	}
+	c.checkUser(&req.userRequest, "")
+	c.refuseDuplicate("", req.Email)
+	c.checkApplication(&req.applicationRequest, "")
+	c.valid() // "validates before creating"
 	row := c.newCustomer(req.userRequest)
 	app := c.newApplication(req.applicationRequest, row.ID)
 	applicantID := c.addApplicant(app, req.Applicant)
@@ -149,12 +133,12 @@ func (c *Call) createCustomerAndApplication() (any, error) {
 		CustomerID    string `json:"customerId"`
 		ApplicationID string `json:"applicationId"`
 		ApplicantID   string `json:"applicantId,omitempty"`
-	}{row.ID, app.ID, applicantID}, nil
+	}{row.ID, app.ID, applicantID}
 }
 
-func (c *Call) sendApplicationLink(app *record.Application) (any, error) {
+func (c *Call) sendApplicationLink(app *record.Application) any {
 	c.sendLink(app, true)
-	return nil, nil
+	return nil
 }
 
 func (c *Call) sendLink(app *record.Application, wanted bool) {
@@ -166,75 +150,61 @@ func (c *Call) sendLink(app *record.Application, wanted bool) {
 	c.EmitApplication("WB_Send_Application_Ready", app)
 }
 
-func (c *Call) applicationStatus(app *record.Application) (any, error) {
-	return app.Status, nil
+func (c *Call) customerApplications(row *record.Customer) any {
+	return wire(book.Rows(c.Applications.By(book.OfCustomer(row.ID))))
 }
 
-func (c *Call) getApplication(row *record.Application) (any, error) { return plain.Wire(row), nil }
-
-func (c *Call) customerApplications(row *record.Customer) (any, error) {
-	return wire(book.Rows(c.Applications.By(book.OfCustomer(row.ID)))), nil
+func (c *Call) partnerApplications() any {
+	partner := c.id("partnerId")
+	c.mustUse(partner)
+	return wire(book.Rows(page(c, c.Applications.By(book.OfPartner(partner)), 0)))
 }
 
-func (c *Call) partnerApplications() (any, error) {
-	partner, err := c.id("partnerId")
-	if err != nil {
-		return nil, err
-	}
+// mustUse refuses the partner of another account.
+func (c *Call) mustUse(partner string) {
 	if !c.account.MayUse(partner) {
-		return nil, forbidden("The partner is not assigned to this account.")
+		panic(forbidden("The partner is not assigned to this account."))
 	}
-	return wire(book.Rows(page(c, c.Applications.By(book.OfPartner(partner)), 0))), nil
 }
 
 // cancelApplication cancels an application. In this model the status is final.
-func (c *Call) cancelApplication(app *record.Application) (any, error) {
+func (c *Call) cancelApplication(app *record.Application) any {
 	c.SetStatus(app, record.StatusCancelled)
 	c.EmitApplication("WB_Application_Cancelled", app)
-	return nil, nil
-}
-
-// openApplication returns the application and rejects a cancelled application.
-func (c *Call) openApplication() (*record.Application, error) {
-	app, err := c.application()
-	if err == nil {
-		err = refuseCancelled(app)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return app, nil
-}
-
-func refuseCancelled(a *record.Application) error {
-	if a.Status == record.StatusCancelled {
-		return refuse("ApplicationCancelled", "The application is cancelled.")
-	}
 	return nil
 }
 
-// applicationWithoutLoan also rejects an application that has led to a loan.
-func (c *Call) applicationWithoutLoan() (*record.Application, error) {
-	app, err := c.openApplication()
-	if err == nil && app.Status == record.StatusLoanOpened {
-		return nil, refuse("LoanOpened", "The application has become a loan.")
+// openApplication returns the application and rejects a cancelled application.
+func (c *Call) openApplication() *record.Application {
+	app := c.application()
+	refuseCancelled(app)
+	return app
+}
+
+func refuseCancelled(a *record.Application) {
+	if a.Status == record.StatusCancelled {
+		refuse("ApplicationCancelled", "The application is cancelled.")
 	}
-	return app, err
+}
+
+// applicationWithoutLoan also rejects an application that has led to a loan.
+func (c *Call) applicationWithoutLoan() *record.Application {
+	app := c.openApplication()
+	if app.Status == record.StatusLoanOpened {
+		refuse("LoanOpened", "The application has become a loan.")
+	}
+	return app
 }
 
 // The four routes below are GETs that change state.
 
-func (c *Call) updateName(app *record.Application) (any, error) {
-	return rename(app, c.query.Get("name"), ""), nil
-}
-
-func (c *Call) updateNameAndZip(app *record.Application) (any, error) {
-	return rename(app, c.query.Get("name"), c.query.Get("zipCode")), nil
-}
-
-// rename changes the given fields and reports whether any was given. Both parameters are
-// optional.
-func rename(app *record.Application, name, zip string) bool {
+// rename changes the given name and zip code and reports whether any was given. Both parameters
+// are optional, and only one of the two routes has a zip code.
+func (c *Call) rename(app *record.Application) any {
+	name, zip := c.query.Get("name"), ""
+	if strings.Contains(c.Route.Pattern, "zip-code") {
+		zip = c.query.Get("zipCode")
+	}
 	if name != "" {
 		app.BusinessName = name
 	}
@@ -252,34 +222,26 @@ func setZip(a *record.Application, zip string) {
 	}
 }
 
-func (c *Call) updateCustomerData(app *record.Application) (any, error) {
+func (c *Call) updateCustomerData(app *record.Application) any {
 	row := *c.Customers.Get(app.CustomerID)
 	row.FirstName, row.LastName = c.required("firstname"), c.required("lastname")
 	row.Address, row.State, row.City = c.required("address"), c.required("state"), c.required("city")
 	row.SSN, row.MobileNumber = c.required("ssn"), c.required("mobile")
 	row.DateOfBirth = c.requiredTime("dateOfBirth")
 	if row.MobileNumber != "" {
-		mobile, ok := tenDigits(row.MobileNumber)
-		if !ok {
-			c.failed.add("mobile", "InvalidMobileNumber", "The number does not have exactly ten digits.")
-		}
-		row.MobileNumber = mobile
+		row.MobileNumber = c.mobileNumber("mobile", row.MobileNumber)
 	}
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.valid()
 	*c.Customers.Get(app.CustomerID) = row
-	return true, nil
+	return true
 }
 
-func (c *Call) updateApplicationData(app *record.Application) (any, error) {
+func (c *Call) updateApplicationData(app *record.Application) any {
 	name, zip, start := c.required("name"), c.required("zipcode"), c.requiredTime("startDate")
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.valid()
 	app.BusinessName, app.StartDate = name, start
 	setZip(app, zip)
-	return true, nil
+	return true
 }
 
 // addApplicant adds a signer. The first signer is the primary applicant.

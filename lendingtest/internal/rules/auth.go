@@ -18,54 +18,47 @@ type user struct {
 }
 
 // login answers with a token, or sends a code and says so.
-func (c *Call) login() (any, error) {
-	var req struct {
-		Username, Password string
-		TrustedDeviceToken string
-	}
-	if err := c.decodeRequired(&req); err != nil {
-		return nil, err
-	}
-	if err := requireTexts("username", req.Username, "password", req.Password); err != nil {
-		return nil, err
-	}
+func (c *Call) login() any {
+	var req struct{ Username, Password, TrustedDeviceToken string }
+	c.decodeRequired(&req)
+	c.failed.require("username", req.Username != "")
+	c.failed.require("password", req.Password != "")
+	c.valid()
 	a := c.Accounts[req.Username]
 	c.concern(req.Username)
 	if a == nil || a.Password != req.Password {
-		return nil, refuse("InvalidCredentials", "The user name or password is wrong.")
+		refuse("InvalidCredentials", "The user name or password is wrong.")
 	}
 	trusted := req.TrustedDeviceToken != "" && req.TrustedDeviceToken == a.TrustedDeviceToken
-	if a.TwoFactor && !trusted {
-		code := c.NewCode("two-factor")
-		c.TwoFactor[a.Username] = &code
-		c.Send(record.Sent{Kind: "two-factor", To: a.Username, Code: code.Value})
-		c.Emit(book.Target{PartnerID: a.PartnerID}, "WB_Send_Two_Factor_Code", userID(a), map[string]any{"username": a.Username})
-		return user{ID: userID(a), Username: a.Username, RequiresTwoFactor: true}, nil
+	if !a.TwoFactor || trusted {
+		return c.signedIn(a)
 	}
-	return c.signedIn(a), nil
+	code := c.NewCode("two-factor")
+	c.TwoFactor[a.Username] = &code
+	c.Send(record.Sent{Kind: "two-factor", To: a.Username, Code: code.Value})
+	c.Emit(book.Target{PartnerID: a.PartnerID}, "WB_Send_Two_Factor_Code", userID(a), map[string]any{"username": a.Username})
+	return user{ID: userID(a), Username: a.Username, RequiresTwoFactor: true}
 }
 
 // validateTwoFactor completes a sign-in. A code works once only.
-func (c *Call) validateTwoFactor() (any, error) {
+func (c *Call) validateTwoFactor() any {
 	var req struct{ Username, Code string }
-	if err := c.decodeRequired(&req); err != nil {
-		return nil, err
-	}
-	if err := requireTexts("username", req.Username, "code", req.Code); err != nil {
-		return nil, err
-	}
+	c.decodeRequired(&req)
+	c.failed.require("username", req.Username != "")
+	c.failed.require("code", req.Code != "")
+	c.valid()
 	if !c.Accepts(c.TwoFactor[req.Username], req.Code) {
-		return nil, refuse("InvalidTwoFactorCode", "The code is wrong, expired, used, or was tried too often.")
+		refuse("InvalidTwoFactorCode", "The code is wrong, expired, used, or was tried too often.")
 	}
 	c.concern(req.Username)
 	delete(c.TwoFactor, req.Username)
-	return c.signedIn(c.Accounts[req.Username]), nil
+	return c.signedIn(c.Accounts[req.Username])
 }
 
 // refreshToken answers with a JSON string. The old token stays valid until it expires.
-func (c *Call) refreshToken() (any, error) {
+func (c *Call) refreshToken() any {
 	c.concern(c.account.Username)
-	return c.Issue(c.account.Username).Token, nil
+	return c.Issue(c.account.Username).Token
 }
 
 func (c *Call) signedIn(a *record.Account) user {

@@ -33,9 +33,7 @@ func (b *bankingData) accounts(f *failures) []record.BankAccount {
 	var all []record.BankAccount
 	for i, a := range b.Accounts {
 		at := fmt.Sprintf("accounts[%d].", i)
-		if a.AccountNumber == "" {
-			f.add(at+"accountNumber", "Required", "The accountNumber field is required.")
-		}
+		f.require(at+"accountNumber", a.AccountNumber != "")
 		row := record.BankAccount{
 			AccountName: a.AccountName, AccountNumber: a.AccountNumber, RoutingNumber: a.RoutingNumber,
 			AccountType: a.AccountType, Balance: amountText(at+"balance", a.Balance, f), Transactions: []record.BankTransaction{},
@@ -64,16 +62,13 @@ func amountText(field string, v any, f *failures) string {
 
 // addBankingData adds accounts, or updates the accounts with a known number. The interface makes
 // the body optional: without a body nothing changes and the response is false.
-func (c *Call) addBankingData(app *record.Application) (any, error) {
+func (c *Call) addBankingData(app *record.Application) any {
 	var req bankingData
-	present, err := c.decode(&req)
-	if err != nil || !present {
-		return false, err
+	if !c.decode(&req) {
+		return false
 	}
 	accounts := req.accounts(&c.failed)
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.valid()
 	for _, a := range accounts {
 		upsertAccount(app, a)
 	}
@@ -82,7 +77,7 @@ func (c *Call) addBankingData(app *record.Application) (any, error) {
 		c.SetStatus(app, record.StatusBankingData)
 	}
 	c.EmitApplication("WB_Bank_Transactions_Refresh", app)
-	return true, nil
+	return true
 }
 
 func upsertAccount(app *record.Application, a record.BankAccount) {
@@ -97,18 +92,14 @@ func upsertAccount(app *record.Application, a record.BankAccount) {
 }
 
 // quickTest reports whether the data would lead to an offer, and stores nothing.
-func (c *Call) quickTest(app *record.Application) (any, error) {
+func (c *Call) quickTest(app *record.Application) any {
 	var req bankingData
-	present, err := c.decode(&req)
-	if err != nil {
-		return nil, err
-	}
 	accounts := app.Accounts
-	if present {
+	if c.decode(&req) {
 		accounts = req.accounts(&c.failed)
 	}
 	_, enough := underwrite(accounts)
-	return enough, nil
+	return enough
 }
 
 // underwrite computes an offer from bank data: the sum of the credits, rounded down to full
@@ -129,29 +120,29 @@ func underwrite(accounts []record.BankAccount) (amount record.Cents, enough bool
 
 // process is the GET that must not be repeated: each run makes a new offer, which replaces the
 // offer before.
-func (c *Call) process(app *record.Application) (any, error) {
+func (c *Call) process(app *record.Application) any {
 	amount, enough := underwrite(app.Accounts)
 	if !enough {
-		return nil, refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
+		refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
 	}
 	app.ProcessRuns++
 	offer := &record.Offer{ID: c.NewID(book.Offer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: c.Stamp()}
 	c.renew(offer)
 	c.EmitApplication("WB_Application_Current_Process", app)
 	c.Decide(app, offer)
-	return offer.ID, nil
+	return offer.ID
 }
 
 func (c *Call) renew(o *record.Offer) {
-	o.ExpiresUTC = record.Timestamp{Time: c.Now().Add(c.OfferLifetime)}
+	o.ExpiresUTC = record.Timestamp{Time: c.Now().Add(book.OfferLifetime)}
 }
 
 // applicationOffer returns the offer, expired or not. In this model force renews an expired
 // offer; the interface does not document force.
-func (c *Call) applicationOffer(app *record.Application) (any, error) {
+func (c *Call) applicationOffer(app *record.Application) any {
 	force := c.flag("force")
 	if app.Offer == nil {
-		return nil, refuse("OfferNotFound", "The application has no offer.")
+		refuse("OfferNotFound", "The application has no offer.")
 	}
 	if force && len(c.failed) == 0 && expired(c, app) {
 		c.renew(app.Offer)
@@ -159,23 +150,20 @@ func (c *Call) applicationOffer(app *record.Application) (any, error) {
 	return struct {
 		record.Offer
 		IsExpired bool `json:"isExpired"`
-	}{*app.Offer, expired(c, app)}, nil
+	}{*app.Offer, expired(c, app)}
 }
 
 func expired(c *Call, app *record.Application) bool {
 	return !c.Now().Before(app.Offer.ExpiresUTC.Time)
 }
 
-// unexpiredOffer returns an error for an expired offer. Approval uploads and signing call it.
-func unexpiredOffer(c *Call, app *record.Application) error {
-	if err := refuseCancelled(app); err != nil {
-		return err
-	}
+// unexpiredOffer refuses an expired offer. Approval uploads and signing call it.
+func unexpiredOffer(c *Call, app *record.Application) {
+	refuseCancelled(app)
 	if app.Offer == nil {
-		return refuse("OfferNotFound", "The application has no offer.")
+		refuse("OfferNotFound", "The application has no offer.")
 	}
 	if expired(c, app) {
-		return refuse("OfferExpired", "The offer has expired.")
+		refuse("OfferExpired", "The offer has expired.")
 	}
-	return nil
 }

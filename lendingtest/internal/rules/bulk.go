@@ -13,59 +13,49 @@ import (
 // at is the prefix of the field names of a record in a list.
 func at(i int) string { return fmt.Sprintf("[%d].", i) }
 
-func (c *Call) parseCustomers() error {
-	if err := c.decodeRequired(&c.customers); err != nil {
-		return err
-	}
+func (c *Call) parseCustomers() {
+	c.decodeRequired(&c.customers)
 	seen := map[book.Key]bool{}
 	for i, u := range c.customers {
-		u.check(at(i), &c.failed)
+		c.checkUser(&u, at(i))
 		if seen[book.OfEmail(u.Email)] {
 			c.failed.add(at(i)+"email", "DuplicateEmail", "The e-mail address stands in the list twice.")
 		}
 		seen[book.OfEmail(u.Email)] = true
 	}
-	return nil
 }
 
-func (c *Call) createCustomers() (any, error) {
+func (c *Call) createCustomers() any {
 	for i, u := range c.customers {
-		c.refuseDuplicate(at(i), u.Email, &c.failed)
+		c.refuseDuplicate(at(i), u.Email)
 	}
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.valid()
 	all := []userResponse{}
 	for _, u := range c.customers {
 		row := c.newCustomer(u)
 		c.EmitCustomer("WB_Customer_Created", row)
 		all = append(all, userOf(row))
 	}
-	return all, nil
+	return all
 }
 
-func (c *Call) parseApplications() error {
-	if err := c.decodeRequired(&c.requests); err != nil {
-		return err
-	}
+func (c *Call) parseApplications() {
+	c.decodeRequired(&c.requests)
 	for i, a := range c.requests {
-		a.check(c, at(i), &c.failed)
+		c.checkApplication(&a, at(i))
 	}
-	return nil
 }
 
-func (c *Call) createApplications() (any, error) {
+func (c *Call) createApplications() any {
 	for i, a := range c.requests {
-		a.checkCustomer(c, at(i), &c.failed)
+		c.checkOwner(&a, at(i))
 	}
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.valid()
 	all := []any{}
 	for _, a := range c.requests {
 		app := c.newApplication(a, a.CustomerID)
 		c.EmitApplication("WB_Application_Created", app)
 		all = append(all, plain.Wire(app))
 	}
-	return all, nil
+	return all
 }

@@ -1,5 +1,7 @@
 // Package rules has the 69 routes of the service for tests: what each refuses, changes and answers. The state is that of
 // package book; sockets, faults and the request log stand above.
+//
+// A refusal ends its handler: refuse and the functions that call it panic with a problem, which Run returns as its error.
 package rules
 
 import (
@@ -24,8 +26,8 @@ import (
 )
 
 // Call is a request in its handler. Handlers run with the state and return a value for the
-// response. They either return an error at once or add errors to failed, which reject the request
-// at the end.
+// response. They either refuse the request at once or add errors to failed, which reject the
+// request together.
 type Call struct {
 	Route    *Route
 	Request  *http.Request
@@ -45,26 +47,30 @@ type Call struct {
 	customers []userRequest        // of a parsed list
 	requests  []applicationRequest // of a parsed list
 	document  record.Document      // of an upload
-	allowed   func(*record.Application) error
+	allow     func(*record.Application)
 }
 
 // Run takes a request through sign-in and handler, and encodes the response. If the route ran, Run
 // calls ran before anybody else sees the new state.
 func (c *Call) Run(b *book.Book, ran func()) (a *Answer, err error) {
 	c.book, c.query = b, c.Request.URL.Query()
-	if err := c.admit(); err != nil {
-		return nil, err
-	}
-	if c.Route.parse != nil {
-		if err := c.Route.parse(c); err != nil {
-			return nil, err
+	err = try(func() {
+		c.admit()
+		if c.Route.parse != nil {
+			c.Route.parse(c)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	c.with(func() {
 		var result any
-		result, err = c.Route.handle(c)
+		err = try(func() {
+			result = c.Route.handle(c)
+			c.valid()
+		})
 		c.About = c.State.Related(c.concerns) // of rejected requests, too
-		if err = cmp.Or(err, c.failed.err()); err != nil {
+		if err != nil {
 			return
 		}
 		ran()
@@ -79,12 +85,12 @@ func (c *Call) Run(b *book.Book, ran func()) (a *Answer, err error) {
 // with calls f with the state.
 func (c *Call) with(f func()) {
 	c.book.Do(func(s *book.State) {
+		defer func() { c.State, c.Tables = nil, nil }()
 		c.State, c.Tables = s, s.Tables
 		if c.Reads() {
 			c.Tables = s.Shown()
 		}
 		f()
-		c.State, c.Tables = nil, nil
 	})
 }
 
@@ -99,35 +105,31 @@ func (c *Call) Reads() bool {
 }
 
 // admit makes the checks before a controller: token, content type.
-func (c *Call) admit() (err error) {
+func (c *Call) admit() {
 	if c.Route.access != anonymous {
-		c.with(func() { err = c.authenticate() })
+		c.with(c.authenticate)
 	}
 	switch {
-	case err != nil:
-		return err
 	case c.Route.access == administrators && !c.account.Administrator:
-		return forbidden("This route is for administrators.")
+		panic(forbidden("This route is for administrators."))
 	case (len(c.Body) > 0 || c.Route.Upload && c.Request.ContentLength != 0) && !jsonContentType(c.Request.Header.Get("Content-Type")):
-		return Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported.")
+		panic(Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported."))
 	}
-	return nil
 }
 
 // authenticate finds the caller's account.
-func (c *Call) authenticate() error {
+func (c *Call) authenticate() {
 	token := TokenOf(c.Request)
 	session := c.Token(token)
 	switch {
 	case token == "":
-		return unauthorized("TokenMissing", "Bearer", "A bearer token is required.")
+		panic(unauthorized("TokenMissing", "Bearer", "A bearer token is required."))
 	case session == nil, session.Revoked:
-		return unauthorized("TokenInvalid", `Bearer error="invalid_token"`, "The bearer token is not valid.")
+		panic(unauthorized("TokenInvalid", `Bearer error="invalid_token"`, "The bearer token is not valid."))
 	case !c.Now().Before(session.Expires):
-		return unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired.")
+		panic(unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired."))
 	}
 	c.account, c.Username = c.Accounts[session.Username], session.Username
-	return nil
 }
 
 // TokenOf returns the bearer token of a request.
@@ -150,21 +152,18 @@ func jsonContentType(value string) bool {
 }
 
 // decode reads the body into v and reports whether there was a body.
-func (c *Call) decode(v any) (present bool, err error) {
+func (c *Call) decode(v any) (present bool) {
 	body := bytes.TrimSpace(bytes.TrimPrefix(c.Body, []byte("\xef\xbb\xbf")))
 	if len(body) == 0 || string(body) == "null" {
-		return false, nil
+		return false
 	}
-	if err := json.Unmarshal(body, v); err != nil {
-		var f failures
-		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			f.add(strings.TrimSuffix("$."+cmp.Or(te.Field, misfit(body, v)), "."), "InvalidType", "The JSON value could not be converted.")
-		} else {
-			f.add("$", "InvalidJson", "The body is not valid JSON.")
-		}
-		return false, f.err()
+	err := json.Unmarshal(body, v)
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		c.invalid(strings.TrimSuffix("$."+cmp.Or(te.Field, misfit(body, v)), "."), "InvalidType", "The JSON value could not be converted.")
+	} else if err != nil {
+		c.invalid("$", "InvalidJson", "The body is not valid JSON.")
 	}
-	return true, nil
+	return true
 }
 
 // misfit names the member of body that does not fit v. Since Go 1.27 encoding/json does not name
@@ -181,41 +180,27 @@ func misfit(body []byte, v any) string {
 }
 
 // decodeRequired rejects a request without a body.
-func (c *Call) decodeRequired(v any) error {
-	present, err := c.decode(v)
-	if err == nil && !present {
-		var f failures
-		f.add("", "BodyRequired", "A non-empty request body is required.")
-		err = f.err()
+func (c *Call) decodeRequired(v any) {
+	if !c.decode(v) {
+		c.invalid("", "BodyRequired", "A non-empty request body is required.")
 	}
-	return err
 }
 
 // object reads a body without published fields: any JSON object.
-func (c *Call) object() (json.RawMessage, error) {
+func (c *Call) object() json.RawMessage {
 	var fields map[string]json.RawMessage
-	if err := c.decodeRequired(&fields); err != nil {
-		return nil, err
-	}
-	return bytes.Clone(c.Body), nil
+	c.decodeRequired(&fields)
+	return bytes.Clone(c.Body)
 }
 
 // id reads an identifier from the path, or else from the query.
-func (c *Call) id(name string) (string, error) {
-	raw := c.Request.PathValue(name)
-	if raw == "" {
-		raw = c.query.Get(name)
-	}
-	id, ok := record.ParseID(raw)
-	if !ok {
-		var f failures
-		f.add(name, "InvalidGuid", "The value is not a valid identifier.")
-		return "", f.err()
-	}
+func (c *Call) id(name string) string {
+	id := c.failed.identifier(name, cmp.Or(c.Request.PathValue(name), c.query.Get(name)))
+	c.valid()
 	if name != "partnerId" { // partners are not created, so a caller could name ever more of them
 		c.concern(id)
 	}
-	return id, nil
+	return id
 }
 
 // concern records a resource of the request.
@@ -224,45 +209,34 @@ func (c *Call) concern(resource string) { c.concerns = append(c.concerns, resour
 // mine reports whether the caller may see the records of a partner. Anonymous callers need the identifier only.
 func (c *Call) mine(partnerID string) bool { return c.account == nil || c.account.MayUse(partnerID) }
 
-func (c *Call) application() (*record.Application, error) {
-	id, err := c.id("applicationId")
-	if err != nil {
-		return nil, err
+func (c *Call) application() *record.Application {
+	app := c.Applications.Get(c.id("applicationId"))
+	if app == nil || !c.mine(app.PartnerID) {
+		panic(notFound("Application"))
 	}
-	if app := c.Applications.Get(id); app != nil && c.mine(app.PartnerID) {
-		return app, nil
-	}
-	return nil, notFound("Application")
+	return app
 }
 
-func (c *Call) customer() (*record.Customer, error) {
-	id, err := c.id("customerId")
-	if err != nil {
-		return nil, err
+func (c *Call) customer() *record.Customer {
+	row := c.Customers.Get(c.id("customerId"))
+	if row == nil || !c.mine(row.PartnerID) {
+		panic(notFound("Customer"))
 	}
-	if row := c.Customers.Get(id); row != nil && c.mine(row.PartnerID) {
-		return row, nil
-	}
-	return nil, notFound("Customer")
+	return row
 }
 
-func (c *Call) loan() (*record.Loan, error) {
-	id, err := c.id("loanId")
-	if err != nil {
-		return nil, err
+func (c *Call) loan() *record.Loan {
+	loan := c.Loans.Get(c.id("loanId"))
+	if loan == nil || !c.mine(c.State.Applications.Get(loan.ApplicationID).PartnerID) {
+		panic(notFound("Loan"))
 	}
-	if loan := c.Loans.Get(id); loan != nil && c.mine(c.State.Applications.Get(loan.ApplicationID).PartnerID) {
-		return loan, nil
-	}
-	return nil, notFound("Loan")
+	return loan
 }
 
 // required reads a required query parameter.
 func (c *Call) required(name string) string {
 	value := c.query.Get(name)
-	if strings.TrimSpace(value) == "" {
-		c.failed.add(name, "Required", "The %s field is required.", name)
-	}
+	c.failed.require(name, strings.TrimSpace(value) != "")
 	return value
 }
 
@@ -318,8 +292,11 @@ func (c *Call) window(n, limit int) (first, last int) {
 // page cuts a list by skip and take.
 func page[T any](c *Call, rows []T, limit int) []T {
 	first, last := c.window(len(rows), limit)
-	return append([]T{}, rows[first:last]...)
+	return list(rows[first:last])
 }
+
+// list returns a copy that is an array in JSON, also without rows.
+func list[T any](rows []T) []T { return append([]T{}, rows...) }
 
 // wire returns rows as a list of a response.
 func wire[T any](rows iter.Seq[*T]) []any {

@@ -31,29 +31,22 @@ type userResponse struct {
 
 const nameLimit = 50
 
-// check adds the validation errors of u; at is the prefix of the field names.
-func (u *userRequest) check(at string, f *failures) {
+// checkUser adds the validation errors of u; at is the prefix of the field names.
+func (c *Call) checkUser(u *userRequest, at string) {
 	for _, text := range []struct{ field, value string }{
 		{"firstName", u.FirstName}, {"lastName", u.LastName}, {"email", u.Email},
 	} {
 		if utf8.RuneCountInString(text.value) > nameLimit {
-			f.add(at+text.field, "MaximumLength", "The field is longer than %d characters.", nameLimit)
+			c.failed.add(at+text.field, "MaximumLength", "The field is longer than %d characters.", nameLimit)
 		}
 	}
-	if !validEmail(u.Email) {
-		f.add(at+"email", "InvalidEmail", "The field is not a valid e-mail address.")
+	if a, err := mail.ParseAddress(u.Email); err != nil || a.Address != u.Email {
+		c.failed.add(at+"email", "InvalidEmail", "The field is not a valid e-mail address.")
 	}
 	if !validPassword(u.Password) {
-		f.add(at+"password", "PasswordRules", "The password needs eight characters, upper and lower case letters and a digit.")
+		c.failed.add(at+"password", "PasswordRules", "The password needs eight characters, upper and lower case letters and a digit.")
 	}
-	if _, ok := tenDigits(u.MobileNumber); !ok {
-		f.add(at+"mobileNumber", "InvalidMobileNumber", "The number does not have exactly ten digits.")
-	}
-}
-
-func validEmail(s string) bool {
-	a, err := mail.ParseAddress(s)
-	return err == nil && a.Address == s
+	c.mobileNumber(at+"mobileNumber", u.MobileNumber)
 }
 
 // validPassword is a rule of this model. The interface does not publish the real rule.
@@ -62,15 +55,18 @@ func validPassword(s string) bool {
 		strings.ContainsFunc(s, unicode.IsLower) && strings.ContainsFunc(s, unicode.IsDigit)
 }
 
-// tenDigits removes punctuation and reports whether ten digits remain.
-func tenDigits(s string) (string, bool) {
+// mobileNumber returns the ten digits of a number without its punctuation, or adds an error.
+func (c *Call) mobileNumber(field, text string) string {
 	digits := strings.Map(func(r rune) rune {
 		if unicode.IsPunct(r) || unicode.IsSymbol(r) || unicode.IsSpace(r) {
 			return -1
 		}
 		return r
-	}, s)
-	return digits, len(digits) == 10 && strings.Trim(digits, "0123456789") == ""
+	}, text)
+	if len(digits) != 10 || strings.Trim(digits, "0123456789") != "" {
+		c.failed.add(field, "InvalidMobileNumber", "The number does not have exactly ten digits.")
+	}
+	return digits
 }
 
 func (c *Call) byEmail(email string) *record.Customer {
@@ -81,17 +77,17 @@ func (c *Call) byEmail(email string) *record.Customer {
 }
 
 // refuseDuplicate adds an error if a customer already has this e-mail.
-func (c *Call) refuseDuplicate(at, email string, f *failures) {
+func (c *Call) refuseDuplicate(at, email string) {
 	if c.byEmail(email) != nil {
-		f.add(at+"email", "DuplicateEmail", "There is a customer with this e-mail address.")
+		c.failed.add(at+"email", "DuplicateEmail", "There is a customer with this e-mail address.")
 	}
 }
 
+// newCustomer adds a customer of a valid request.
 func (c *Call) newCustomer(u userRequest) *record.Customer {
-	mobile, _ := tenDigits(u.MobileNumber)
 	row := &record.Customer{
 		ID: c.NewID(book.Customer), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email,
-		MobileNumber: mobile, Password: u.Password, CreatedUTC: c.Stamp(), PartnerID: c.account.PartnerID,
+		MobileNumber: c.mobileNumber("", u.MobileNumber), Password: u.Password, CreatedUTC: c.Stamp(), PartnerID: c.account.PartnerID,
 	}
 	c.concern(row.ID)
 	return c.Customers.Put(row.ID, row)
@@ -101,30 +97,24 @@ func userOf(row *record.Customer) userResponse {
 	return userResponse{ID: row.ID, FirstName: row.FirstName, LastName: row.LastName, Email: row.Email, MobileNumber: row.MobileNumber}
 }
 
-func (c *Call) createCustomer() (any, error) {
+func (c *Call) createCustomer() any {
 	var req userRequest
-	if err := c.decodeRequired(&req); err != nil {
-		return nil, err
-	}
-	req.check("", &c.failed)
-	c.refuseDuplicate("", req.Email, &c.failed)
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.decodeRequired(&req)
+	c.checkUser(&req, "")
+	c.refuseDuplicate("", req.Email)
+	c.valid()
 	row := c.newCustomer(req)
 	c.EmitCustomer("WB_Customer_Created", row)
-	return userOf(row), nil
+	return userOf(row)
 }
 
 // customerByEmail answers with 204 if there is no customer: some reads of the service have no
 // 404 for a missing record.
-func (c *Call) customerByEmail() (any, error) {
-	email := c.required("email")
-	if row := c.byEmail(email); row != nil && c.mine(row.PartnerID) {
-		c.concern(row.ID)
-		return plain.Wire(row), nil
+func (c *Call) customerByEmail() any {
+	row := c.byEmail(c.required("email"))
+	if row == nil || !c.mine(row.PartnerID) {
+		return null{}
 	}
-	return null{}, nil
+	c.concern(row.ID)
+	return plain.Wire(row)
 }
-
-func (c *Call) customerByID(row *record.Customer) (any, error) { return plain.Wire(row), nil }

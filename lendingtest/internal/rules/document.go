@@ -99,36 +99,28 @@ func (s *stringReader) escape() (byte, error) {
 }
 
 // upload returns the function that reads the file of an upload before the handler has the state. The state can change
-// during the upload, so allowed is asked before and after.
-func upload(describe func(*Call) record.Document, allowed func(*Call, *record.Application) error) func(*Call) error {
-	return func(c *Call) error {
+// during the upload, so allow is asked before and after.
+func upload(describe func(*Call) record.Document, allow func(*Call, *record.Application)) func(*Call) {
+	return func(c *Call) {
 		c.document = describe(c)
-		err := c.failed.err()
-		if err != nil {
-			return err
-		}
-		c.allowed = func(app *record.Application) error { return allowed(c, app) }
-		c.with(func() { _, err = c.uploadTo() })
-		if err != nil {
-			return err
-		}
+		c.valid()
+		c.allow = func(app *record.Application) { allow(c, app) }
+		c.with(func() { c.uploadTo() })
+		var err error
 		c.document.Size, c.document.SHA256, err = readDocument(c.Request.Body)
 		switch {
 		case err != nil:
-			return refuse("InvalidDocument", "The body is not one JSON string of base64.")
+			refuse("InvalidDocument", "The body is not one JSON string of base64.")
 		case c.document.Size > fileLimit:
-			return Refuse(http.StatusRequestEntityTooLarge, "FileTooLarge", "The file is larger than 15 MiB.")
+			panic(Refuse(http.StatusRequestEntityTooLarge, "FileTooLarge", "The file is larger than 15 MiB."))
 		case c.document.Size == 0:
-			return refuse("EmptyDocument", "The file is empty.")
+			refuse("EmptyDocument", "The file is empty.")
 		}
-		return nil
 	}
 }
 
-func (c *Call) uploadTo() (*record.Application, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
-	return app, c.allowed(app)
+func (c *Call) uploadTo() *record.Application {
+	app := c.application()
+	c.allow(app)
+	return app
 }

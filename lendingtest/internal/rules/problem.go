@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
 // problem is the service's ProblemDetails, and the error of handlers.
@@ -32,9 +32,24 @@ type fieldError struct {
 
 func (p *problem) Error() string { return p.ErrorCode + ": " + p.Detail }
 
-// refuse returns the error of a failed business operation: 400.
-func refuse(code, format string, args ...any) error {
-	return &problem{Status: http.StatusBadRequest, Title: "The request was refused.", ErrorCode: code, Detail: fmt.Sprintf(format, args...)}
+// refuse ends a failed business operation: 400.
+func refuse(code, detail string) {
+	panic(&problem{Status: http.StatusBadRequest, Title: "The request was refused.", ErrorCode: code, Detail: detail})
+}
+
+// try returns the problem with which f was refused.
+func try(f func()) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case *problem:
+			err = v
+		default:
+			panic(v)
+		}
+	}()
+	f()
+	return nil
 }
 
 // Refuse returns the error of a request with another status than 400.
@@ -64,15 +79,37 @@ func (f *failures) add(field, code, format string, args ...any) {
 	*f = append(*f, fieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// err returns the validation problem, or nil if there are no failures.
-func (f failures) err() error {
-	if len(f) == 0 {
-		return nil
+// require adds an error for a field without a value.
+func (f *failures) require(field string, present bool) {
+	if !present {
+		f.add(field, "Required", "The %s field is required.", field)
 	}
-	return &problem{
-		Status: http.StatusBadRequest, Title: "One or more validation errors occurred.",
-		ErrorCode: "ValidationFailed", Detail: "See errors.", Errors: f,
+}
+
+// identifier returns a valid identifier, or "" and adds an error.
+func (f *failures) identifier(field, text string) string {
+	id, ok := record.ParseID(text)
+	if !ok {
+		f.add(field, "InvalidGuid", "The value is not a valid identifier.")
+		return ""
 	}
+	return id
+}
+
+// valid refuses the request if there are failures.
+func (c *Call) valid() {
+	if len(c.failed) > 0 {
+		panic(&problem{
+			Status: http.StatusBadRequest, Title: "One or more validation errors occurred.",
+			ErrorCode: "ValidationFailed", Detail: "See errors.", Errors: c.failed,
+		})
+	}
+}
+
+// invalid refuses the request at once.
+func (c *Call) invalid(field, code, message string) {
+	c.failed.add(field, code, "%s", message)
+	c.valid()
 }
 
 // Answer is a complete response that faults can still change.
@@ -123,15 +160,4 @@ func Refusal(b *book.Book, err error, path string) *Answer {
 		a.SetHeader("WWW-Authenticate", p.authenticate)
 	}
 	return a
-}
-
-// requireTexts takes names and values in turn.
-func requireTexts(namesAndValues ...string) error {
-	var f failures
-	for pair := range slices.Chunk(namesAndValues, 2) {
-		if name, value := pair[0], pair[1]; value == "" {
-			f.add(name, "Required", "The %s field is required.", name)
-		}
-	}
-	return f.err()
 }

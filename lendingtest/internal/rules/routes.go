@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
 type access int
@@ -18,8 +21,8 @@ const (
 type Route struct {
 	Pattern string // method and path, as ServeMux and the interface write them
 	Upload  bool   // parse reads the body as a stream
-	handle  func(*Call) (any, error)
-	parse   func(*Call) error // reads the body before the handler has the state; nil for most routes
+	handle  func(*Call) any
+	parse   func(*Call) // reads the body before the handler has the state; nil for most routes
 	access  access
 }
 
@@ -30,14 +33,13 @@ func (rt *Route) Method() string {
 }
 
 // on finds the record of a route before the rest of the handler runs.
-func on[T any](find func(*Call) (*T, error), then func(*Call, *T) (any, error)) func(*Call) (any, error) {
-	return func(c *Call) (any, error) {
-		row, err := find(c)
-		if err != nil {
-			return nil, err
-		}
-		return then(c, row)
-	}
+func on[T any](find func(*Call) *T, then func(*Call, *T) any) func(*Call) any {
+	return func(c *Call) any { return then(c, find(c)) }
+}
+
+// show answers with a record, or a part of it.
+func show[T any](find func(*Call) *T, part func(*T) any) func(*Call) any {
+	return func(c *Call) any { return part(find(c)) }
 }
 
 // Routes returns the interface's 69 routes in order.
@@ -82,13 +84,13 @@ func applicationRoutes() []Route {
 		{Pattern: "POST /api/Application/quick-test/{applicationId}", handle: on((*Call).openApplication, (*Call).quickTest)},
 		{Pattern: "POST /api/Application/add-or-update-banking-data/{applicationId}", handle: on((*Call).openApplication, (*Call).addBankingData)},
 		{Pattern: "GET /api/Application/process-application/{applicationId}", handle: on((*Call).applicationWithoutLoan, (*Call).process)},
-		{Pattern: "GET /api/Application/application-status/{applicationId}", handle: on((*Call).application, (*Call).applicationStatus)},
+		{Pattern: "GET /api/Application/application-status/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return a.Status })},
 		{Pattern: "GET /api/Application/application-offer/{applicationId}", handle: on((*Call).application, (*Call).applicationOffer)},
 		{Pattern: "GET /api/Application/get-customer-applications/{customerId}", handle: on((*Call).customer, (*Call).customerApplications)},
 		{Pattern: "GET /api/Application/get-partner-applications/{partnerId}", handle: (*Call).partnerApplications},
-		{Pattern: "GET /api/Application/get-application/{applicationId}", handle: on((*Call).application, (*Call).getApplication)},
-		{Pattern: "GET /api/Application/update-application-name/{applicationId}", handle: on((*Call).openApplication, (*Call).updateName)},
-		{Pattern: "GET /api/Application/update-application-name-and-zip-code/{applicationId}", handle: on((*Call).openApplication, (*Call).updateNameAndZip)},
+		{Pattern: "GET /api/Application/get-application/{applicationId}", handle: show((*Call).application, plain.Wire)},
+		{Pattern: "GET /api/Application/update-application-name/{applicationId}", handle: on((*Call).openApplication, (*Call).rename)},
+		{Pattern: "GET /api/Application/update-application-name-and-zip-code/{applicationId}", handle: on((*Call).openApplication, (*Call).rename)},
 		{Pattern: "GET /api/Application/update-customer-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateCustomerData)},
 		{Pattern: "GET /api/Application/update-application-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateApplicationData)},
 		{Pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", parse: upload(bankStatement, anyTime), handle: (*Call).submit, Upload: true},
@@ -102,20 +104,20 @@ func approvalRoutes() []Route {
 		{Pattern: "POST /api/ApplicationApproval/add-company-details/{applicationId}", handle: on((*Call).approving, (*Call).addCompany)},
 		{Pattern: "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}", handle: on((*Call).approving, (*Call).addPrimaryApplicant)},
 		{Pattern: "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}", handle: on((*Call).approving, (*Call).addSecondaryApplicant)},
-		{Pattern: "GET /api/ApplicationApproval/get-contracts/{applicationId}", handle: on((*Call).application, (*Call).contracts)},
-		{Pattern: "GET /api/ApplicationApproval/get-contract-details/{applicationId}", handle: on((*Call).application, (*Call).contractDetails)},
-		{Pattern: "GET /api/ApplicationApproval/get-all-applicants/{applicationId}", handle: on((*Call).application, (*Call).applicants)},
-		{Pattern: "GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}", handle: on((*Call).application, (*Call).bankAccounts)},
-		{Pattern: "GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}", handle: on((*Call).application, (*Call).primaryBankAccount)},
+		{Pattern: "GET /api/ApplicationApproval/get-contracts/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return contracts(a) })},
+		{Pattern: "GET /api/ApplicationApproval/get-contract-details/{applicationId}", handle: show((*Call).application, contractDetails)},
+		{Pattern: "GET /api/ApplicationApproval/get-all-applicants/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return applicants(a) })},
+		{Pattern: "GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return list(a.Accounts) })},
+		{Pattern: "GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}", handle: show((*Call).application, primaryBankAccount)},
 		{Pattern: "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}", handle: on((*Call).approving, (*Call).setPrimaryBankAccount)},
 		{Pattern: "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}", handle: on((*Call).approving, (*Call).signContract)},
-		{Pattern: "GET /api/ApplicationApproval/get-required-documents/{applicationId}", handle: on((*Call).application, (*Call).requiredDocuments)},
+		{Pattern: "GET /api/ApplicationApproval/get-required-documents/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return list(a.Requirements) })},
 		{Pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", parse: upload(requiredDocument, whileRequired), handle: (*Call).submit, Upload: true},
 		{Pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", parse: upload(supportingDocument, unexpiredOffer), handle: (*Call).submit, Upload: true},
 	}
 }
 
-// smallRoutes returns the groups Bulk, Authentication, record.Calculation, Communication and Customer.
+// smallRoutes returns the groups Bulk, Authentication, Calculation, Communication and Customer.
 func smallRoutes() []Route {
 	return []Route{
 		{Pattern: "POST /api/ApplicationBulk/create-customers", handle: (*Call).createCustomers, parse: (*Call).parseCustomers},
@@ -125,35 +127,35 @@ func smallRoutes() []Route {
 		{Pattern: "POST /api/Authenication/validate-two-factor", handle: (*Call).validateTwoFactor, access: anonymous},
 		{Pattern: "POST /api/Authenication/refresh-token", handle: (*Call).refreshToken},
 
-		{Pattern: "POST /api/Calculation/application-loc-calculation-slider", handle: (*Call).calculationSlider},
-		{Pattern: "POST /api/Calculation/application-loc-calculation", handle: (*Call).lineOfCreditCalculation},
-		{Pattern: "POST /api/Calculation/application-invoice-calculation", handle: (*Call).invoiceCalculation},
+		{Pattern: "POST /api/Calculation/application-loc-calculation-slider", handle: on((*Call).openApplication, (*Call).calculationSlider)},
+		{Pattern: "POST /api/Calculation/application-loc-calculation", handle: on((*Call).openApplication, (*Call).lineOfCreditCalculation)},
+		{Pattern: "POST /api/Calculation/application-invoice-calculation", handle: on((*Call).openApplication, (*Call).invoiceCalculation)},
 
 		{Pattern: "GET /api/Communication/get-all-messages/{applicationId}", handle: on((*Call).application, (*Call).messages)},
 		{Pattern: "POST /api/Communication/post-messages/{applicationId}", handle: on((*Call).application, (*Call).postMessage)},
 
 		{Pattern: "GET /api/Customer/get-customer-by-email", handle: (*Call).customerByEmail},
-		{Pattern: "GET /api/Customer/get-customer-by-id/{customerId}", handle: on((*Call).customer, (*Call).customerByID)},
+		{Pattern: "GET /api/Customer/get-customer-by-id/{customerId}", handle: show((*Call).customer, plain.Wire)},
 	}
 }
 
 // loanRoutes returns the Loan group.
 func loanRoutes() []Route {
 	return []Route{
-		{Pattern: "GET /api/Loan/get-loan/{loanId}", handle: on((*Call).loan, (*Call).getLoan)},
+		{Pattern: "GET /api/Loan/get-loan/{loanId}", handle: show((*Call).loan, plain.Wire)},
 		{Pattern: "GET /api/Loan/get-customer-loans/{customerId}", handle: on((*Call).customer, (*Call).customerLoans)},
 		{Pattern: "GET /api/Loan/get-transactions/{loanId}", handle: on((*Call).loan, (*Call).transactions)},
-		{Pattern: "GET /api/Loan/get-transactions-paged/{loanId}", handle: on((*Call).loan, (*Call).transactionsPaged)},
-		{Pattern: "GET /api/Loan/get-withdrawals/{loanId}", handle: on((*Call).loan, (*Call).withdrawals)},
+		{Pattern: "GET /api/Loan/get-transactions-paged/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return pageOf(c, l.Transactions) })},
+		{Pattern: "GET /api/Loan/get-withdrawals/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return pageOf(c, l.Withdrawals) })},
 		{Pattern: "GET /api/Loan/get-contract-documents/{loanId}", handle: on((*Call).loan, (*Call).loanContracts)},
-		{Pattern: "GET /api/Loan/get-total-balance/{loanId}", handle: on((*Call).loan, (*Call).totalBalance)},
-		{Pattern: "GET /api/Loan/get-repayment-balances/{loanId}", handle: on((*Call).loan, (*Call).repaymentBalances)},
+		{Pattern: "GET /api/Loan/get-total-balance/{loanId}", handle: show((*Call).loan, totalBalance)},
+		{Pattern: "GET /api/Loan/get-repayment-balances/{loanId}", handle: show((*Call).loan, repaymentBalances)},
 		{Pattern: "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", handle: on((*Call).drawable, (*Call).withdrawLineOfCredit)},
 		{Pattern: "POST /api/Loan/make-withdrawal-invoice/{loanId}", handle: on((*Call).drawable, (*Call).withdrawInvoice)},
 		{Pattern: "POST /api/Loan/resend-withdrawal-otp/{loanId}", handle: on((*Call).drawable, (*Call).resendOTP)},
 		{Pattern: "POST /api/Loan/confirm-withdrawal-invoice/{loanId}", handle: on((*Call).drawable, (*Call).confirmWithdrawal)},
-		{Pattern: "GET /api/Loan/is-loan-enabled/{loanId}", handle: on((*Call).loan, (*Call).isEnabled)},
-		{Pattern: "GET /api/Loan/is-loan-closed/{loanId}", handle: on((*Call).loan, (*Call).isClosed)},
+		{Pattern: "GET /api/Loan/is-loan-enabled/{loanId}", handle: show((*Call).loan, func(l *record.Loan) any { return l.IsEnabled })},
+		{Pattern: "GET /api/Loan/is-loan-closed/{loanId}", handle: show((*Call).loan, func(l *record.Loan) any { return l.IsClosed })},
 		{Pattern: "GET /api/Loan/get-early-repayment/{loanId}", handle: on((*Call).loan, (*Call).earlyRepayment), access: anonymous},
 	}
 }

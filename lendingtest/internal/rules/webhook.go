@@ -14,49 +14,38 @@ import (
 )
 
 // target reads "exactly one of partnerId and customerId".
-func (c *Call) target() (t book.Target, err error) {
-	if c.query.Has("partnerId") == c.query.Has("customerId") {
-		return t, refuse("TargetRequired", "Exactly one of partnerId and customerId is required.")
+func (c *Call) target() (t book.Target) {
+	switch ofPartner := c.query.Has("partnerId"); {
+	case ofPartner == c.query.Has("customerId"):
+		refuse("TargetRequired", "Exactly one of partnerId and customerId is required.")
+	case ofPartner:
+		t.PartnerID = c.id("partnerId")
+		c.mustUse(t.PartnerID)
+	default:
+		t.CustomerID = c.customer().ID
 	}
-	if c.query.Has("customerId") {
-		row, err := c.customer()
-		if err != nil {
-			return t, err
-		}
-		t.CustomerID = row.ID
-		return t, nil
-	}
-	if t.PartnerID, err = c.id("partnerId"); err != nil {
-		return t, err
-	}
-	if !c.account.MayUse(t.PartnerID) {
-		return t, forbidden("The partner is not assigned to this account.")
-	}
-	return t, nil
+	return t
 }
 
 // subscribed returns the target's subscription, or nil.
-func (c *Call) subscribed() (*record.Subscription, book.Target, error) {
-	t, err := c.target()
-	if err != nil {
-		return nil, t, err
-	}
+func (c *Call) subscribed() (*record.Subscription, book.Target) {
+	t := c.target()
 	for sub := range book.Rows(c.SubscriptionsOf(t)) {
 		if sub.PartnerID == t.PartnerID && sub.CustomerID == t.CustomerID {
 			c.concern(sub.ID)
-			return sub, t, nil
+			return sub, t
 		}
 	}
-	return nil, t, nil
+	return nil, t
 }
 
 // mustBeSubscribed rejects a target without a subscription.
-func (c *Call) mustBeSubscribed() (*record.Subscription, error) {
-	sub, _, err := c.subscribed()
-	if err == nil && sub == nil {
-		err = refuse("SubscriptionNotFound", "The target has no subscription.")
+func (c *Call) mustBeSubscribed() *record.Subscription {
+	sub, _ := c.subscribed()
+	if sub == nil {
+		refuse("SubscriptionNotFound", "The target has no subscription.")
 	}
-	return sub, err
+	return sub
 }
 
 // checkReceiver accepts https, and http to the hosts of the options.
@@ -71,28 +60,21 @@ func (c *Call) checkReceiver(uri string) {
 
 // registerWebhook adds a subscription with an id and a secret that never change, or changes the
 // receiver and the events of the existing subscription.
-func (c *Call) registerWebhook() (any, error) {
-	sub, t, err := c.subscribed()
-	if err != nil {
-		return nil, err
-	}
+func (c *Call) registerWebhook() any {
+	sub, t := c.subscribed()
 	var req struct {
 		WebhookURI string `json:"webhookUri"`
 		IsActive   *bool
 		Webhooks   []string
 	}
-	if err := c.decodeRequired(&req); err != nil {
-		return nil, err
-	}
+	c.decodeRequired(&req)
 	c.checkReceiver(req.WebhookURI)
 	for i, event := range req.Webhooks {
 		if !slices.Contains(book.Catalogue(), event) {
 			c.failed.add(fmt.Sprintf("webhooks[%d]", i), "UnknownEvent", "There is no such event.")
 		}
 	}
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
+	c.valid()
 	if sub == nil {
 		sub = &record.Subscription{
 			ID: c.NewID(book.Subscription), Secret: c.NewSecret(),
@@ -102,47 +84,38 @@ func (c *Call) registerWebhook() (any, error) {
 		c.Subscriptions.Put(sub.ID, sub)
 	}
 	sub.WebhookURI, sub.Webhooks = req.WebhookURI, append([]string{}, req.Webhooks...)
-	return nil, nil
+	return nil
 }
 
-func (c *Call) unregisterWebhook(sub *record.Subscription) (any, error) {
-	if _, err := c.object(); err != nil { // the body is required and ignored; the target is in the query
-		return nil, err
-	}
+func (c *Call) unregisterWebhook(sub *record.Subscription) any {
+	c.object() // the body is required and ignored; the target is in the query
 	c.Subscriptions.Drop(sub.ID)
-	return nil, nil
+	return nil
 }
 
 // updateAllWebhooks subscribes to every event in this model.
-func (c *Call) updateAllWebhooks(sub *record.Subscription) (any, error) {
+func (c *Call) updateAllWebhooks(sub *record.Subscription) any {
 	sub.Webhooks = book.Catalogue()
-	return nil, nil
+	return nil
 }
 
-func (c *Call) updateWebhookURI() (any, error) {
+func (c *Call) updateWebhookURI() any {
 	uri := c.required("webhookUri")
 	if uri != "" {
 		c.checkReceiver(uri)
 	}
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
-	sub, err := c.mustBeSubscribed()
-	if err != nil {
-		return nil, err
-	}
+	c.valid()
+	sub := c.mustBeSubscribed()
 	sub.WebhookURI = uri
-	return nil, nil
+	return nil
 }
 
 // webhookHandler is the service's own test receiver. It keeps its events.
-func (c *Call) webhookHandler() (any, error) {
+func (c *Call) webhookHandler() any {
 	var fields map[string]json.RawMessage
-	if err := c.decodeRequired(&fields); err != nil {
-		return nil, err
-	}
+	c.decodeRequired(&fields)
 	c.Payloads.Add(bytes.Clone(c.Body), len(c.Body))
-	return nil, nil
+	return nil
 }
 
 // simulable returns the events that this model can simulate.
@@ -153,58 +126,49 @@ func simulable() []string {
 	}
 }
 
-func (c *Call) simulateWebhook() (any, error) {
+func (c *Call) simulateWebhook() any {
 	event := c.required("eventName")
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
-	}
-	sub, err := c.mustBeSubscribed()
+	c.valid()
+	sub := c.mustBeSubscribed()
 	switch {
-	case err != nil:
-		return nil, err
 	case !slices.Contains(book.Catalogue(), event):
-		return nil, refuse("UnknownEvent", "There is no such event.")
+		refuse("UnknownEvent", "There is no such event.")
 	case !book.Wants(sub, event):
-		return nil, refuse("EventNotSubscribed", "The event is not in the subscription.")
+		refuse("EventNotSubscribed", "The event is not in the subscription.")
 	case !slices.Contains(simulable(), event):
-		return nil, refuse("SimulationNotSupported", "The event cannot be simulated.")
+		refuse("SimulationNotSupported", "The event cannot be simulated.")
 	case !sub.IsActive:
-		return nil, refuse("SubscriptionInactive", "The subscription is not active.")
+		refuse("SubscriptionInactive", "The subscription is not active.")
 	}
 	c.PostTo(sub, event, sub.ID, map[string]any{
 		"simulated": true, "applicationId": book.FormatID(0, book.Application, 1), "customerId": book.FormatID(0, book.Customer, 1),
 	})
-	return nil, nil
+	return nil
 }
 
 // registeredWebhooks answers with names only, and with all names for "all".
-func (c *Call) registeredWebhooks() (any, error) {
-	sub, _, err := c.subscribed()
+func (c *Call) registeredWebhooks() any {
+	sub, _ := c.subscribed()
 	switch {
-	case err != nil:
-		return nil, err
 	case sub == nil:
-		return []string{}, nil
+		return []string{}
 	case len(sub.Webhooks) == 0:
-		return book.Catalogue(), nil
+		return book.Catalogue()
 	}
-	return sub.Webhooks, nil
+	return sub.Webhooks
 }
 
 // subscription answers with 204 if there is none: "an HTTP success alone does not prove a save".
-func (c *Call) subscription() (any, error) {
-	sub, _, err := c.subscribed()
-	if err != nil {
-		return nil, err
-	}
+func (c *Call) subscription() any {
+	sub, _ := c.subscribed()
 	if sub == nil {
-		return null{}, nil
+		return null{}
 	}
-	return plain.Wire(sub), nil
+	return plain.Wire(sub)
 }
 
 // allSubscriptions returns no secrets.
-func (c *Call) allSubscriptions() (any, error) {
+func (c *Call) allSubscriptions() any {
 	type summary struct {
 		ID         string   `json:"id"`
 		WebhookURI string   `json:"webhookUri"`
@@ -217,5 +181,5 @@ func (c *Call) allSubscriptions() (any, error) {
 	for sub := range c.Subscriptions.All() {
 		all = append(all, summary{sub.ID, sub.WebhookURI, sub.IsActive, sub.Webhooks, sub.PartnerID, sub.CustomerID})
 	}
-	return all, nil
+	return all
 }

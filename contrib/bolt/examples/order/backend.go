@@ -55,7 +55,7 @@ func work(ctx context.Context, address, directory, listen string) error {
 	table := order.NewTable(all...)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	partner := &order.Partner{Client: client, Password: order.Phone(address + onboarding.PhonePath)}
+	partner := &order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath)}
 	worker, err := partner.Worker(table, &orders.Options{
 		StepsPerMinute: 60_000, StepTimeout: onboarding.StepTimeout, // keep the defaults
 		Report: func(r orders.Result) {
@@ -118,6 +118,8 @@ func openLog(directory string) (keys *idempotency.Log, closeLog func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
-	keys, err = idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness})
+	keys, err = idempotency.NewLog(entries, &idempotency.Options{
+		MaxLateness: onboarding.MaxLateness, SafeToRepeat: order.SafeToRepeat,
+	})
 	return keys, entries.Close, err
 }

@@ -73,7 +73,7 @@ func openLog(pool *pgxpool.Pool) (*idempotency.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness})
+	return idempotency.NewLog(entries, &idempotency.Options{MaxLateness: onboarding.MaxLateness, SafeToRepeat: order.SafeToRepeat})
 }
 
 // work runs a worker process until all orders are done.
