@@ -279,6 +279,8 @@ func (b *backend) run(longest time.Duration) {
 	stop()
 	running.Wait()
 	require.NoError(b, b.service.Wait(context.WithoutCancel(b.Context())))
+	open := fake.Must(log.Keys(b.Context(), idempotency.Filter{States: idempotency.InDoubtStates()}))
+	assert.Empty(b, open, "an operator sees nothing")
 }
 
 func (b *backend) report(r orders.Result) {

@@ -8,7 +8,20 @@ import (
 	"net/http"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+// New returns a partner with a client of the embedded service at address, whose customers have
+// phones at phonePath.
+func New(address, phonePath string, keys *idempotency.Log, opts ...lending.Option) (*Partner, error) {
+	client, err := lending.New(address, append(opts, lending.WithIdempotency(keys), lending.WithCredentials(lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // no two-factor code is needed
+	}))...)
+	return &Partner{Client: client, Ask: Phone(address + phonePath)}, err
+}
 
 // Phone returns a function for [Partner].Ask, for a demonstration: the customer has entered the
 // last password at once. The page at address and the id of a loan shows it. Your program reads the

@@ -134,9 +134,6 @@ func (p *Partner) apply(ctx context.Context, o Order, customer lending.CustomerI
 		return o.Offers == 0 && isProcessed[status], err
 	})
 	_, err = p.Client.Applications.Process(processed, application)
-	if lending.OutcomeOf(err) == lending.OutcomeDone {
-		err = nil // nobody needs the id of the offer
-	}
 	return application, err
 }
 

@@ -40,22 +40,16 @@ func work(ctx context.Context, address, directory, listen string) error {
 	if err != nil {
 		return err
 	}
-	client, err := lending.New(address, lending.WithIdempotency(keys), lending.WithTokenStore(tokens),
-		lending.WithCredentials(lending.Credentials{
-			Username:           lendingtest.Username,
-			Password:           lending.NewSecret(lendingtest.Password),
-			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // no two-factor code is needed
-		}))
+	partner, err := order.New(address, onboarding.PhonePath, keys, lending.WithTokenStore(tokens))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer partner.Client.Close()
 
 	all, _ := order.Orders(customers)
 	table := order.NewTable(all...)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	partner := &order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath)}
 	worker, err := partner.Worker(table, &orders.Options{
 		StepsPerMinute: 60_000, StepTimeout: onboarding.StepTimeout, // keep the defaults
 		Report: func(r orders.Result) {
@@ -74,7 +68,7 @@ func work(ctx context.Context, address, directory, listen string) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, listen, client, keys, inbox, table, worker)
+	return serve(ctx, listen, partner.Client, keys, inbox, table, worker)
 }
 
 // serve receives webhooks as hints, shows the operator's page, and runs the worker until ctx ends.
