@@ -123,8 +123,8 @@ func (p *Partner) sign(ctx context.Context, o Order) error {
 	return nil
 }
 
-// checked returns a context with the key of a mutation, and with a check of the partner's own for
-// the log: happened knows a field that the service does not publish.
+// checked returns a context with the key of a mutation, and with a check of the partner's own:
+// happened reads an unpublished field.
 func (p *Partner) checked(
 	ctx context.Context, o Order, mutation string, happened func(context.Context) (bool, error),
 ) context.Context {

@@ -1,9 +1,9 @@
 // Package order is a partner's backend for orders, from a new customer to a confirmed withdrawal,
-// with the ends that are not happy. Take it over into your program: the [Table] becomes a table of
-// your database, and the fields that the service does not publish get their real names.
+// with the ends of an order without success. Take the package over into your program: the [Table]
+// becomes a table of your database, and unpublished fields get their real names.
 //
-// The program in contrib/bolt/examples/order runs it with webhooks and the operator's page, the
-// program in contrib/river/examples/onboarding in a job queue. AGENTS.md has the rules behind it.
+// The program contrib/bolt/examples/order adds webhooks and the operator's page, and
+// contrib/river/examples/onboarding a job queue. AGENTS.md has the rules.
 package order
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Order is a row of the partner's own table. A request holds values of the row and of responses
-// only, so that each try sends the same request.
+// Order is a row of the partner's own table. A request holds only values of the row and of
+// responses: each try sends the same request.
 type Order struct {
 	ID     string
 	Email  string
@@ -66,9 +66,9 @@ func (o Order) key(ctx context.Context, mutation string) context.Context {
 // attempts is how often an order goes on after an expired offer or a wrong password.
 const attempts = 3
 
-// End decides what follows an error after which no retry helps. The order goes on in another way,
-// or is over. The service publishes no error codes. These are the codes of the embedded service:
-// learn those of the real service from its first rejections.
+// End ends the order after an error without a retry, unless the order can go on in another way. The
+// service publishes no error codes. These are the codes of the embedded service: learn the codes
+// of the real service from its first rejections.
 func (o *Order) End(err error) {
 	switch code := codeOf(err); {
 	case code == "DuplicateEmail":
@@ -139,7 +139,7 @@ func (t *Table) Update(id string, change func(*Order)) {
 	t.rows[id] = o
 }
 
-// Of returns the orders of an event, by a field that the service does not publish.
+// Of returns the orders of an event, by an unpublished field.
 func (t *Table) Of(event *webhook.Event) (ids []string) {
 	var about struct {
 		ApplicationID lending.ApplicationID `json:"applicationId"`

@@ -33,10 +33,10 @@ type backend struct {
 	service  *lendingtest.Service
 	table    *order.Table
 	worker   *orders.Worker
-	password func(n int, loan string) string // what the customer enters after n passwords failed
+	password func(n int, loan string) string // entered by the customer after n failures
 
 	mu       sync.Mutex
-	over     int // how often the worker told that the order is over
+	over     int // results with Over
 	persons  int
 	consumer http.Handler
 }
@@ -48,8 +48,8 @@ var ends = []struct {
 	state   order.State
 	reason  string
 	counts  map[string]int // of the routes that run otherwise than once
-	over    int            // ends told, also those after which the order goes on
-	person  string         // the route whose lost rejection needs a person, and so has no fault here
+	over    int            // calls of over, also if the order goes on
+	person  string         // a route without a fault: its lost rejection needs a person
 	lasts   time.Duration  // the longest duration after the last cause; 0 for that of the lost responses
 }{
 	{name: "happy", prepare: func(*backend) {}, state: order.Done},
@@ -183,7 +183,7 @@ func with(counts map[string]int, route string, n int) map[string]int {
 	return counts
 }
 
-// mayRepeat are the routes that a lost response repeats: a second execution does no harm.
+// mayRepeat are routes with a harmless second execution after a lost response.
 var mayRepeat = map[string]bool{onboarding.Company: true, onboarding.Withdraw: true}
 
 // faults are those of the first request of each route.
@@ -199,8 +199,8 @@ var faults = []struct {
 	{"late", lendingtest.Fault{Late: 2 * time.Minute}},
 }
 
-// TestEveryOrderEnds takes an order to each end, with a fault in the first call of each mutation:
-// nothing runs twice, no person is needed, and the worker tells once that the order is over.
+// TestEveryOrderEnds takes an order to each end, with a fault in the first call of each mutation.
+// Nothing runs twice, no person is needed, and no key stays in doubt.
 func TestEveryOrderEnds(t *testing.T) {
 	for _, end := range ends {
 		for _, f := range faults {
@@ -327,4 +327,38 @@ func (handler inProcess) RoundTrip(request *http.Request) (*http.Response, error
 	answer := httptest.NewRecorder()
 	handler().ServeHTTP(answer, request)
 	return answer.Result(), nil
+}
+
+// TestAgentsPage runs the test of AGENTS.md, without fake time.
+func TestAgentsPage(t *testing.T) {
+	t.Parallel()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // executed, response lost
+	log, err := idempotency.NewLog(store.NewMemory(), &idempotency.Options{
+		MaxLateness:  time.Millisecond, // the service for tests runs no mutation late
+		SafeToRepeat: order.SafeToRepeat,
+	})
+	require.NoError(t, err)
+	client, err := lending.New(service.URL, lending.WithIdempotency(log),
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	require.NoError(t, err)
+	defer client.Close()
+
+	enter := func(_ context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+		return lending.NewSecret(service.OTP(loan.String())), nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	all, _ := order.Orders(1)
+	table := order.NewTable(all...)
+	partner := &order.Partner{Client: client, Ask: enter}
+	worker, err := partner.Worker(table, &orders.Options{Report: func(r orders.Result) {
+		if table.Get(r.Order).State != order.Open {
+			stop()
+		}
+	}})
+	require.NoError(t, err)
+	require.ErrorIs(t, worker.Run(ctx), context.Canceled)
+	require.Equal(t, order.Done, table.Get(all[0].ID).State)
+	require.Equal(t, 1, service.Executed("POST /api/Application/create-customer"))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/lendingapi/lending-go/orders"
 )
 
-// SafeToRepeat are the mutations that this partner may repeat: the same details change nothing, and
-// another one-time password does no harm.
+// SafeToRepeat are the mutations without harm in a repetition: the same details change nothing, and
+// another one-time password is only another message.
 var SafeToRepeat = []idempotency.Route{
 	idempotency.AddCompanyDetails, idempotency.WithdrawInvoice, idempotency.ResendWithdrawalOTP,
 }
@@ -20,12 +20,12 @@ var SafeToRepeat = []idempotency.Route{
 type Partner struct {
 	Client *lending.Client
 
-	// Ask returns the one-time password that the customer has entered since the last try, and
-	// the zero Secret before. The loan is that of the withdrawal.
+	// Ask returns the one-time password for a withdrawal from the loan, once the customer has
+	// entered it, and the zero Secret before.
 	Ask func(ctx context.Context, o Order, loan lending.LoanID) (lending.Secret, error)
 
-	// Persons says that a person decides about a lost response of an order where no published field
-	// shows the mutation. Without Persons the partner has checks of its own.
+	// Persons reports whether an order has no checks of the partner's own: a person then decides
+	// about lost responses that no published field shows. Nil means checks for all orders.
 	Persons func(o Order) bool
 }
 
@@ -49,8 +49,8 @@ func (p *Partner) Worker(table *Table, opts *orders.Options) (worker *orders.Wor
 	return worker, err
 }
 
-// Onboard advances an order as far as possible, and returns it as it is then. Each try starts at
-// the top: the log replays the mutations that are done.
+// Onboard advances an order as far as possible, and returns the changed order. Each try starts at
+// the top: the log replays finished mutations.
 func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 	customer, err := p.customer(ctx, o)
 	if err != nil {
@@ -93,9 +93,9 @@ var isFinal = map[string]bool{"Declined": true, "Cancelled": true}
 // isProcessed has the statuses that an application gets by a processing, in the same way.
 var isProcessed = map[string]bool{"Under Review": true, "Offer Ready": true, "Declined": true}
 
-// customer creates the customer of an order, or finds the customer that exists.
+// customer creates the customer of an order, or finds an existing customer.
 func (p *Partner) customer(ctx context.Context, o Order) (lending.CustomerID, error) {
-	if o.Exists { // only if your program knows that the address is the same person's
+	if o.Exists { // only if your program knows the address as the same person's
 		type record struct {
 			ID lending.CustomerID `json:"id"` // not published
 		}
@@ -151,8 +151,8 @@ func (p *Partner) findLoan(ctx context.Context, customer lending.CustomerID, app
 	return lending.LoanID{}, errors.New("the application has not led to a loan yet")
 }
 
-// withdraw withdraws the money, and reports whether the withdrawal is confirmed. It is not while
-// the customer has to enter a password.
+// withdraw withdraws the money, and reports whether the withdrawal is confirmed: not as long as the
+// customer has to enter a password.
 func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (confirmed bool, err error) {
 	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
 	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), o.Application, &calculation); err != nil {

@@ -87,8 +87,8 @@ const many = 100
 // times. Responses are lost or cut, and reads are late. The test fails if a command is missing
 // at the end, although its call succeeded, or if a command ran twice that must not.
 //
-// The orders are carried out as AGENTS.md says, by replicas of the worker that share the store. A
-// person ends what no read can. If between is not nil, Kill calls it from time to time, for
+// Replicas of the worker share the store, and carry the orders out as in AGENTS.md. A person ends
+// the doubts of each fourth order. If between is not nil, Kill calls it from time to time, for
 // example to restart the server of the log.
 func Kill(t *testing.T, entries string, replicas int, between func()) {
 	t.Helper()
@@ -136,5 +136,5 @@ func Kill(t *testing.T, entries string, replicas int, between func()) {
 	}
 }
 
-// mostPersons is how many keys of 100 orders may need a person if the partner has checks of its own.
+// mostPersons is the largest number of keys for a person in 100 orders with checks of the partner.
 const mostPersons = 5

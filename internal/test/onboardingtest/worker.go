@@ -49,8 +49,7 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 	return nil
 }
 
-// persons is for each fourth order: the others are those of a partner with checks of its own, as in
-// AGENTS.md.
+// persons selects each fourth order. The others have checks of the partner's own, as in AGENTS.md.
 func persons(o order.Order) bool {
 	var n int
 	_, err := fmt.Sscanf(o.ID, "order-%d", &n)
