@@ -114,5 +114,6 @@ func TestDoErrors(t *testing.T) {
 		Method: "POST", Path: "/api/InvoiceCustomer/azAZ09-_.~/{name}",
 		Args: []string{"hush"}, Query: url.Values{"q": {"hush"}},
 	})
-	assert.EqualError(t, err, "lending: POST /api/InvoiceCustomer/azAZ09-_.~/{name}: 400 Bad Request: errorCode None: rejected")
+	assert.EqualError(t, err,
+		"lending: POST /api/InvoiceCustomer/azAZ09-_.~/{name}: 400 Bad Request: errorCode None: rejected")
 }

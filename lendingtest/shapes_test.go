@@ -65,11 +65,13 @@ func TestShapes(t *testing.T) {
 			`{"applicationId":"APPLICATION"}`,
 		},
 		{
-			"a whole second with an offset", getApplication, []string{`{"createdUTC":"2026-01-01T09:00:00+02:00"}`},
+			"a whole second with an offset", getApplication,
+			[]string{`{"createdUTC":"2026-01-01T09:00:00+02:00"}`},
 			`{"createdUTC":"2026-11-20T14:00:00+02:00"}`,
 		},
 		{
-			"milliseconds without a zone", getApplication, []string{`{"createdUTC":"2026-01-01T09:00:00.123"}`},
+			"milliseconds without a zone", getApplication,
+			[]string{`{"createdUTC":"2026-01-01T09:00:00.123"}`},
 			`{"createdUTC":"2026-11-20T12:00:00.000"}`,
 		},
 		{"a day", getApplication, []string{`{"createdUTC":"2026-01-01"}`}, `{"createdUTC":"2026-11-20"}`},
