@@ -219,7 +219,6 @@ func TestOrdersAreChecked(t *testing.T) {
 		{`POST /fail {"route":"*","fualt":{}}`, "fualt"},
 		{`POST /fail {"route":"*","fault":{"stauts":500}}`, "stauts"},
 		{`POST /fail {"route":"*","fault":{"status":503,"for":"x"}}`, "for"},
-		{`POST /fail {"route":"*","fault":{"delay":"1s"}}`, "answerDelay, which runs the route at once, or delayBefore"},
 		{`POST /fail {"route":"*"}`, "fail needs fault"},
 		{`POST /fail {"route":"*","fault":{"retryAfter":"3s","executes":true}}`, "changes nothing"},
 		{`POST /fail {"route":"*","fault":{"status":503,"times":-7}}`, "times must be"},
