@@ -119,6 +119,9 @@ type Answer struct {
 	Body   []byte
 }
 
+// jsonType is the type of every response: "Responses are application/json."
+const jsonType = "application/json; charset=utf-8"
+
 // null is a handler's result that becomes a 204, like in ASP.NET.
 type null struct{}
 
@@ -129,7 +132,7 @@ func jsonAnswer(v any) *Answer {
 	case null:
 		return &Answer{Status: http.StatusNoContent, Header: http.Header{}}
 	}
-	return &Answer{http.StatusOK, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, plain.JSON(v)}
+	return &Answer{http.StatusOK, http.Header{"Content-Type": {jsonType}}, plain.JSON(v)}
 }
 
 // Refusal returns the response to a rejected request.
@@ -144,7 +147,7 @@ func Refusal(b *book.Book, err error, path string) *Answer {
 	if p.Errors == nil {
 		p.Errors = []fieldError{}
 	}
-	a := &Answer{p.Status, http.Header{"Content-Type": {"application/problem+json; charset=utf-8"}}, plain.JSON(p)}
+	a := &Answer{p.Status, http.Header{"Content-Type": {jsonType}}, plain.JSON(p)}
 	if p.authenticate != "" {
 		a.Header.Set("WWW-Authenticate", p.authenticate)
 	}
