@@ -74,7 +74,8 @@ func (s *suite) journey() (secret string) {
 	steps, err := os.ReadFile("../../lendingtest/testdata/journey.txt")
 	require.NoError(s, err)
 	known := map[string]string{
-		"mine": partner, "partner": lendingtest.PartnerID, "agent": lendingtest.AgentID, "receiver": s.receiver, "bank": bankData, "invoice": invoice,
+		"mine": partner, "partner": lendingtest.PartnerID, "agent": lendingtest.AgentID, "receiver": s.receiver,
+		"bank": bankData, "invoice": invoice,
 		"signatures": signatures, "more": `"password":"Secret-12","mobileNumber":"(555) 010-0199"`,
 	}
 	fill := func(text string) string {
@@ -167,7 +168,8 @@ func (s *suite) user(name string) string {
 
 func (s *suite) application(customer string) string {
 	return `{"customerId":"` + customer + `","businessName":"Lovelace Analytics","businessZip":"94105",` +
-		`"extraInformation":{"years":"7"},"partnerId":"` + lendingtest.PartnerID + `","agentId":"` + lendingtest.AgentID + `"}`
+		`"extraInformation":{"years":"7"},"partnerId":"` + lendingtest.PartnerID +
+		`","agentId":"` + lendingtest.AgentID + `"}`
 }
 
 const bankData = `{"accounts":[{"accountNumber":"1","balance":"48210.55","transactions":[{"date":"2026-08-03",` +
