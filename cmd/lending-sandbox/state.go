@@ -31,7 +31,7 @@ func taught(file string) (lendingtest.Option, error) {
 	}
 	var routes map[string]struct{ Kinds map[string]int }
 	if json.Unmarshal(learnt, &routes) != nil {
-		return nil, fmt.Errorf("%s is not a file of package shapes; write one with examples/fields -state", file)
+		return nil, fmt.Errorf("%s is not a file of package shapes", file)
 	}
 	return lendingtest.WithShapes(learnt), nil
 }
