@@ -161,7 +161,12 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 // Process runs the application through underwriting and returns the offer's id.
 //
 // This GET changes state: the client sends it once. After an unknown outcome read
-// [ApplicationsService.Status] and [ApplicationsService.Offer] before calling again.
+// [ApplicationsService.Status] and [ApplicationsService.Offer] before calling again. With an
+// idempotency key the call succeeds with a zero OfferID if the response is lost, and a person or a
+// check of yours says that the processing happened: no other route needs the id.
+//
+// A success is no offer yet. A declined application has a status that your contract names, and
+// never an offer. An offer that has expired needs another call, with another key.
 //
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {

@@ -50,7 +50,7 @@ func TestRealService(t *testing.T) {
 	})
 }
 
-// typist types each code that the service sends.
+// typist types each code of the service.
 func typist(service *lendingtest.Server) io.Reader {
 	keyboard, typing := io.Pipe()
 	service.Watch(func(e lendingtest.Event) {
