@@ -135,13 +135,13 @@ func Kill(t *testing.T, entries string, replicas int, between func()) {
 		id, _, _ := strings.Cut(key, "/")
 		return persons(order.Order{ID: id})
 	})
+	t.Logf("persons were needed for %d keys of orders with checks of the partner", len(needed))
 	if *customers >= many && len(needed)*100 > mostPersons*len(emails) {
 		t.Errorf("persons were needed for %v of %d orders", needed, len(emails))
 	}
 }
 
-// proven is the number of orders of a long run with replicas: the proof that the documentation
-// carries a backend to the end.
+// proven is the number of orders of a long run with replicas: the proof of the documentation.
 const proven = 240
 
 // mostPersons is the largest number of keys for a person in 100 orders with checks of the partner.
