@@ -200,7 +200,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	defer p.service.Close()
 	defer p.services.Close()
 	if s.state != "" {
-		if err := restore(p.service, s.state); err != nil {
+		if p.unknown, err = restore(p.service, s.state); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
@@ -262,7 +262,7 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 func serve(ctx context.Context, listener net.Listener, p *site, printer *log.Logger) error {
 	s, service := p.set, p.service
 	if s.state != "" {
-		stop, err := keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })
+		stop, err := keep(service, &p.feed.News, s.state, p.unknown, func(err error) { printer.Print(err) })
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
