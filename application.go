@@ -27,7 +27,8 @@ func (o *CreateOptions) query() []param {
 //
 // The client checks the rules of [UserRequest] before it sends anything. A response without an
 // id is an error with [OutcomeDone]. After an unknown outcome read [CustomersService.GetByEmail]
-// before creating again.
+// before creating again. The outcome is [OutcomeRejected] if the address belongs to a customer
+// already: read that customer.
 //
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {

@@ -9,8 +9,7 @@ import (
 )
 
 // Mutations with keys happen once, however often the worker and PostgreSQL are killed.
-// The proof that the documentation carries a backend to the end is 240 onboardings, as in
-// CONTRIBUTING.md.
+// Two replicas carry the orders out as in AGENTS.md, in a long run 240 orders.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := migratedURL(t, databaseIn(t, cluster))

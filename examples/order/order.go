@@ -39,11 +39,11 @@ type Order struct {
 // State is the state of an order.
 type State int
 
-// The states of an order. The worker lists the open orders.
+// The states of an order.
 const (
-	Open State = iota
-	Done
-	Over // without success: see Reason
+	Open State = iota // in the list of the worker
+	Done              // the withdrawal is confirmed
+	Over              // without success: see Reason
 )
 
 // Orders returns n orders, and the e-mail addresses of their customers.

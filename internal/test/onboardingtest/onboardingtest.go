@@ -16,6 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
@@ -92,6 +93,9 @@ const many = 100
 // example to restart the server of the log.
 func Kill(t *testing.T, entries string, replicas int, between func()) {
 	t.Helper()
+	if replicas > 1 && longrun.Wanted() && *customers < proven {
+		*customers, *kills, *lost = proven, proven/4, 0.15
+	}
 	killed := 0
 	_, emails := order.Orders(*customers)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*customers)*time.Second)
@@ -131,10 +135,14 @@ func Kill(t *testing.T, entries string, replicas int, between func()) {
 		id, _, _ := strings.Cut(key, "/")
 		return persons(order.Order{ID: id})
 	})
+	t.Logf("persons were needed for %d keys of orders with checks of the partner", len(needed))
 	if *customers >= many && len(needed)*100 > mostPersons*len(emails) {
 		t.Errorf("persons were needed for %v of %d orders", needed, len(emails))
 	}
 }
+
+// proven is the number of orders of a long run with replicas: the proof of the documentation.
+const proven = 240
 
 // mostPersons is the largest number of keys for a person in 100 orders with checks of the partner.
 const mostPersons = 5
