@@ -86,7 +86,7 @@ func change(t *testing.T, path string, apply func(tx *bbolt.Tx) error) {
 	require.NoError(t, db.Close())
 }
 
-// An event that this process cannot read waits for a process that can, and is no dead letter.
+// An event with an unknown encryption key waits for another process, and is no dead letter.
 func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox")

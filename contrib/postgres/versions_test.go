@@ -52,7 +52,7 @@ func TestTablesOfEveryReleaseAreRead(t *testing.T) {
 	})
 }
 
-// An event that this process cannot read waits for a process that can, and is no dead letter.
+// An event with an unknown encryption key waits for another process, and is no dead letter.
 func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)

@@ -111,7 +111,7 @@ func TestKeysOfANewerReleaseStay(t *testing.T) {
 	require.ElementsMatch(t, before, dump())
 }
 
-// An event that this process cannot read waits for a process that can, and is no dead letter.
+// An event with an unknown encryption key waits for another process, and is no dead letter.
 func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
