@@ -20,12 +20,14 @@ import (
 func TestTablesOfEveryReleaseAreRead(t *testing.T) {
 	t.Parallel()
 	inboxes := func(pool *pgxpool.Pool, lease time.Duration) (plain, encrypted *lendingpostgres.Inbox) {
-		plain = must(lendingpostgres.NewInbox(pool, "plain", &lendingpostgres.InboxOptions{Lease: lease, Keep: released.Keep}))
+		plain = must(lendingpostgres.NewInbox(pool, "plain",
+			&lendingpostgres.InboxOptions{Lease: lease, Keep: released.Keep}))
 		encrypted = must(lendingpostgres.NewInbox(pool, "encrypted",
 			&lendingpostgres.InboxOptions{Lease: lease, Keep: released.Keep, Encryption: released.Encryption()}))
 		return plain, encrypted
 	}
-	settings := regexp.MustCompile(`(?m)^(--.*|\\.*|SET .*|SELECT pg_catalog.set_config.*|ALTER .* OWNER .*|)\n`) // of the server and of psql
+	// of the server and of psql
+	settings := regexp.MustCompile(`(?m)^(--.*|\\.*|SET .*|SELECT pg_catalog.set_config.*|ALTER .* OWNER .*|)\n`)
 	released.Each(t, func(t *testing.T, folder string) {
 		url := migratedURL(t, database(t))
 		pool := connect(t, url)
