@@ -101,29 +101,18 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 		return ctx
 	}
 	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Idempotency: x.call.Idempotency}
-	for _, observe := range observers {
-		inner, end := observe(ctx, x.call)
-		if inner != nil {
-			ctx = inner //nolint:fatcontext // each derives from the previous
-		}
-		if end != nil {
-			x.ends = append(x.ends, end)
-		}
-	}
-	return ctx
+	return begin(ctx, observers, x.call, &x.ends)
 }
 
-// done tells the observers of the end of the call, in reverse order, even if an observer panics.
+// done tells the observers of the end of the call.
 func (x *exchange) done(err error) {
 	if len(x.ends) == 0 {
 		return
 	}
 	x.call.Duration = time.Since(x.call.Start)
-	x.call.Attempts, x.call.StatusCode, x.call.Err = x.sent(), x.answer.StatusCode, err
+	x.call.Attempts, x.call.StatusCode, x.call.Protocol, x.call.Err = x.sent(), x.answer.StatusCode, x.protocol, err
 	if x.call.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
 		x.call.Outcome = x.outcome()
 	}
-	for _, end := range x.ends {
-		defer end(x.call) //nolint:gocritic // so that all run, even after a panic
-	}
+	end(x.ends, x.call)
 }

@@ -2,6 +2,7 @@ package lending
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -76,18 +77,14 @@ func (c *carrier) drop(token Token) bool {
 // response, and for a cut 2xx response.
 func (x *exchange) attempt(ctx context.Context, token Token) error {
 	x.caller = ctx
-	if x.key != nil && x.request.effect == Mutation {
-		ctx, x.deadline = transport.WithDeadline(ctx)
-	}
-	defer x.deadline.End()
+	defer func() { x.deadline.End() }()
 	x.http = x.client.settings().http
 	x.http.Transport = x
-	traced := x.trace(ctx, token)
-	resp, err := x.once(x.newRequest(traced, token))
+	resp, err := x.once(x.newRequest(ctx, token))
 	if x.request.effect == Read {
-		if wait, again := x.again(traced, resp, err); again {
+		if wait, again := x.again(ctx, resp, err); again {
 			closeBody(resp)
-			resp, err = x.repeat(x.newRequest(traced, token), wait) //nolint:bodyclose // ended closes it
+			resp, err = x.repeat(x.newRequest(ctx, token), wait) //nolint:bodyclose // ended closes it
 		}
 	}
 	return x.ended(ctx, resp, err)
@@ -133,9 +130,12 @@ func (x *exchange) once(hr *http.Request) (*http.Response, error) {
 // ended returns the error of attempts that ended with resp and err.
 func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) error {
 	closeBody(resp)
+	argument, refused := x.err.(*ArgumentError) //nolint:errorlint // of WithHeader, which wraps nothing
 	switch {
 	case err == nil:
 		return nil
+	case refused && x.attempts == 0:
+		return argument
 	case errors.Is(context.Cause(ctx), errStalled):
 		err = errStalled
 	case x.excess.Load() && x.request.effect == Read:
@@ -148,6 +148,8 @@ func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) er
 		err = context.DeadlineExceeded
 	case ctx.Err() != nil:
 		err = ctx.Err()
+	case neterr.IsTLS(err) && !x.client.settings().foreign:
+		err = hidden(redact.Describe(err)+"; check WithTLS", err)
 	}
 	return x.failed(err)
 }
@@ -222,7 +224,8 @@ var errNoTime = hidden("the deadline comes before the time to try again", contex
 
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {
-		return !neterr.IsPermanent(err) && !errors.Is(err, ErrTooLarge)
+		_, refused := errors.AsType[*ArgumentError](err)
+		return !refused && !neterr.IsPermanent(err) && !errors.Is(err, ErrTooLarge)
 	}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -235,23 +238,40 @@ func isTransient(resp *http.Response, err error) bool {
 // RoundTrip makes an attempt and reads the whole response, so that a cut 2xx response counts as
 // a failed attempt. Any other status counts even if its body is cut.
 func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
-	if err := hr.Context().Err(); err != nil {
+	ctx := hr.Context()
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if x.deadline.IsOver() { // even if the timer of the context is late
-		return nil, context.DeadlineExceeded
+	var ends []func(Call)
+	a, seen := x.attemptCall(), x.caller
+	x.err = errPanicked
+	defer func() { x.attempted(seen, a, ends) }()
+	if observers := x.client.settings().attemptObservers; len(observers) > 0 {
+		seen = begin(seen, observers, a, &ends)
+		ctx = attemptContext{ctx, seen}
+	}
+	header, err := x.header(ctx, hr.Header)
+	if err == nil && x.key != nil && x.request.effect == Mutation {
+		if ctx, x.deadline = transport.WithDeadline(ctx); x.deadline.IsOver() { // even if the timer of the context is late
+			err = context.DeadlineExceeded
+		}
+	}
+	if x.err = cmp.Or(err, errPanicked); err != nil {
+		return nil, err
 	}
 	x.attempts++
-	start := time.Now()
+	hr = hr.WithContext(x.trace(ctx, hr.Header.Get("Authorization")))
+	hr.Header = header
 	if x.request.effect == Mutation {
-		hr = guard(hr)
+		guard(hr)
 	}
 	through := x.client.settings().http.Transport
 	fresh := x.client.settings().fresh
 	if fresh != nil && (x.request.effect == Mutation || x.isCheck() || fresh.SpeaksHTTP2()) {
 		through = fresh
 	}
-	resp, err := through.RoundTrip(hr)
+	var resp *http.Response
+	resp, err = through.RoundTrip(hr)
 	switch {
 	case err != nil:
 		resp = nil
@@ -261,7 +281,10 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = x.read(resp)
 	}
 	x.err = err
-	x.observe(start, resp)
+	if resp != nil {
+		x.protocol = resp.Proto
+		a.StatusCode, a.Protocol = resp.StatusCode, resp.Proto
+	}
 	if err != nil && (resp == nil || resp.StatusCode < 300) {
 		return nil, err
 	}
@@ -277,16 +300,11 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 // A POST without a body has no guard: net/http would send an empty body chunked, which services
 // refuse without a content type. Over HTTP/1.1 net/http does not resend the POST. Over HTTP/2, and
 // if a caller's transport resends the POST, [exchange.trace] stops the copy.
-func guard(hr *http.Request) *http.Request {
-	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
-		return hr
+func guard(hr *http.Request) {
+	hr.GetBody = nil
+	if hr.Body == nil && hr.Method == http.MethodGet {
+		hr.Body = io.NopCloser(emptyBody{})
 	}
-	guarded := hr.WithContext(hr.Context())
-	guarded.GetBody = nil
-	if guarded.Body == nil && guarded.Method == http.MethodGet {
-		guarded.Body = io.NopCloser(emptyBody{})
-	}
-	return guarded
 }
 
 // emptyBody is an empty body that net/http cannot recognize as empty.
@@ -308,7 +326,7 @@ const maxSent = 2 * (1 + maxRetries)
 // deadline of a mutation with a key is over. Requests of a caller's transport to others do not
 // count, because they lack the marks of the request: Host, User-Agent and Authorization. A
 // transport may replace some of the marks.
-func (x *exchange) trace(ctx context.Context, token Token) context.Context {
+func (x *exchange) trace(ctx context.Context, authorization string) context.Context {
 	most := int32(1)
 	if x.request.effect == Read {
 		most = maxSent
@@ -317,6 +335,7 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 		isLate := x.deadline.IsOver()
 		if !isLate {
 			x.gotConn.Add(1)
+			x.reused.Store(x.reused.Load() || got.Reused)
 			x.deadline.Got(got.Conn)
 			x.use.Begin(got.Conn)
 		}
@@ -347,13 +366,12 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 	}
 	hooks.WroteHeaderField = func(name string, value []string) {
 		text := strings.Join(value, "")
-		bearer, isBearer := strings.CutPrefix(text, "Bearer ")
 		switch {
 		case isHostField(name) && strings.EqualFold(text, x.client.settings().base.Host):
 			x.wrote(0)
 		case strings.EqualFold(name, "User-Agent") && text == x.client.settings().userAgent[0]:
 			x.wrote(1)
-		case strings.EqualFold(name, "Authorization") && isBearer && bearer == token.Value.Reveal():
+		case strings.EqualFold(name, "Authorization") && text == authorization && text != "":
 			x.wrote(2)
 		}
 	}
@@ -397,21 +415,4 @@ func (x *exchange) read(resp *http.Response) error {
 	}
 	x.answer.Body = body.Bytes()
 	return err
-}
-
-// observe tells the observers of a finished attempt.
-func (x *exchange) observe(start time.Time, resp *http.Response) {
-	if len(x.client.settings().observers) == 0 {
-		return
-	}
-	a := Attempt{
-		Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Number: x.attempts,
-		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err), Idempotency: x.call.Idempotency,
-	}
-	if resp != nil {
-		a.StatusCode = resp.StatusCode
-	}
-	for _, observe := range x.client.settings().observers {
-		observe(x.caller, a)
-	}
 }

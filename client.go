@@ -3,6 +3,7 @@ package lending
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -40,30 +41,24 @@ type config struct {
 	store        TokenStore
 	maxConns     int // of each kind; 0 without WithMaxConns
 	withoutHTTP2 bool
+	tls          *tls.Config // nil without WithTLS
 }
 
 // Option changes how [New] makes a client.
 type Option func(*config) error
 
-// WithHTTPClient sends through a copy of hc. Without it the client has a transport with time
-// limits for each stage, and the connections that [New] describes.
+// WithHTTPClient sends through a copy of hc, without redirects and cookies: for tests, and for what
+// [WithTLS] and [WithHeader] cannot do. hc replaces the transport that [New] describes. Set
+// DisableKeepAlives and ExpectContinueTimeout of its Transport, which must repeat nothing:
 //
-// The client refuses redirects and keeps no cookies, with any hc. It relies on hc's Transport
-// for the rest:
-//
-//   - If the Transport keeps connections, mutations share them. A connection that closes in
-//     the meantime leaves the outcome unknown, and over HTTP/1.1 net/http can take data from an
-//     earlier response for the response to a mutation. Set DisableKeepAlives to prevent both.
-//   - If the process freezes, for example in a stopped container, the Transport can write a
-//     request after the deadline of the call. The client's own transport writes nothing then.
-//   - The Transport must not repeat requests. The client stops a repeated mutation before the
-//     second copy leaves, with an unknown outcome, if the Transport sends through net/http
-//     with the request's context and keeps Host, User-Agent or Authorization. A request of
-//     the Transport's own to the service, for example for a token, needs another context.
-//   - ExpectContinueTimeout must not be 0. Otherwise the client sends a large document before
-//     the service accepts it, and a reset connection may hide the refusal.
-//   - [OutcomeNotSent] needs an error of dialing, DNS or the TLS handshake. If a time limit
-//     ends one of these, or a proxy refuses to connect, the outcome is unknown.
+//   - On a kept connection a mutation can lose its response. Over HTTP/1.1 it can also take data from
+//     an earlier response for its own.
+//   - Without ExpectContinueTimeout the client sends a large document before the service accepts it.
+//   - The client stops a second copy of a mutation, with an unknown outcome, if the Transport sends
+//     through net/http with the request's context and keeps Host, User-Agent or Authorization.
+//   - If the process freezes, the Transport can write a request after the deadline of the call.
+//   - [OutcomeNotSent] needs an error of dialing, DNS or the TLS handshake. Otherwise, for example if
+//     a proxy refuses to connect, the outcome is unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return given(hc != nil, "WithHTTPClient", "needs a client", func(c *config) {
 		c.http, c.foreign = *hc, true
@@ -149,27 +144,7 @@ func WithTokenStore(store TokenStore) Option {
 func WithLogger(logger *slog.Logger) Option {
 	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger
-		c.observers = append(c.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
-	})
-}
-
-// WithObserver calls observe after every attempt, in the goroutine of the call, with the context
-// of the call, for spans and metrics. observe must be fast and safe for concurrent use.
-func WithObserver(observe func(context.Context, Attempt)) Option {
-	return given(observe != nil, "WithObserver", "needs a function", func(c *config) {
-		c.observers = append(c.observers, observe)
-	})
-}
-
-// WithCallObserver calls begin at the start of every call, and the function that begin returns,
-// unless nil, at the end. The context that begin returns must derive from its argument. It
-// becomes the context of the call's attempts, of [WithObserver] and of the logger.
-//
-// Both functions run in the goroutine of the call, and must be fast and safe for concurrent use.
-// An iterator makes a call for every page. A sign-in is a call too.
-func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
-	return given(begin != nil, "WithCallObserver", "needs a function", func(c *config) {
-		c.callObservers = append(c.callObservers, begin)
+		c.loggers = append(c.loggers, logger)
 	})
 }
 
@@ -248,10 +223,12 @@ func (c *config) setTransport() error {
 	}
 	switch {
 	case !c.foreign:
-		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
+		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns), c.tls)
 		pooled.OnProxyConnectResponse = refusalOfProxy
 		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, !c.withoutHTTP2)
 		transport.HideSurplus(pooled)
+	case c.tls != nil:
+		return argumentError("WithTLS", CodeConflict, "is not possible together with WithHTTPClient: set TLSClientConfig of its Transport")
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}
@@ -328,7 +305,7 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 		return nil
 	}
 	text := fmt.Sprintf("the proxy %s answered %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
-	return hidden(strings.TrimRight(text, " "), nil)
+	return hidden(strings.TrimRight(text, " ")+"; check HTTPS_PROXY", nil)
 }
 
 // Do calls a route without a method in this package, with the client's token, checks, errors,

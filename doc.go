@@ -113,9 +113,9 @@
 //
 // # Observing
 //
-// [WithLogger] and [WithObserver] report every attempt, and [WithCallObserver] every call;
-// contrib/otel has spans and metrics. [CaptureResponse] keeps the response of a call.
-// [Client.Do] calls a route without a method.
+// [WithLogger] logs every attempt. [WithObserver] reports every call and every attempt;
+// contrib/otel has spans and metrics. [WithHeader] adds headers, for example of a trace.
+// [CaptureResponse] keeps the response of a call. [Client.Do] calls a route without a method.
 //
 // # Testing
 //

@@ -299,7 +299,7 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 				var seen lending.Outcome
 				client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")),
 					lending.WithHTTPClient(server.Client()),
-					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
+					wire.Attempts(func(_ context.Context, a lending.Call) { seen = a.Outcome }))
 				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
 					statement(bytes.NewReader(file(maxDocument))))
 				require.ErrorContains(t, err, "answered before it had the whole document")
@@ -322,14 +322,14 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
 	})
 	drain := false
-	observer := func(context.Context, lending.Attempt) {
+	observer := func(context.Context, lending.Call) {
 		if drain {
 			_, err := io.Copy(io.Discard, body)
 			assert.NoError(t, err)
 		}
 	}
 	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithHTTPClient(&http.Client{Transport: transport}), lending.WithObserver(observer))
+		lending.WithHTTPClient(&http.Client{Transport: transport}), wire.Attempts(observer))
 	for _, drain = range []bool{false, true} {
 		t.Run(fmt.Sprint(drain), func(t *testing.T) {
 			content := bytes.NewReader(file(100_000))

@@ -2,6 +2,7 @@ package lending_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -229,50 +230,62 @@ func ExampleClient_Do() {
 	// Output: true
 }
 
-// An observer sees every attempt: three for a read that fails twice.
+// Metrics of calls and of attempts: a read that fails at first, a mutation whose response is lost, and a
+// mutation with a wrong argument, which is not sent.
 func ExampleWithObserver() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	loan := service.AddLoan(lendingtest.Loan{})
-	service.Fail("GET /api/Loan/is-loan-closed/{loanId}",
-		lendingtest.Fault{Status: http.StatusServiceUnavailable})
-
-	client, err := lending.New(service.URL,
-		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
-		lending.WithObserver(func(_ context.Context, a lending.Attempt) {
-			fmt.Println(a.Effect, a.Route, "attempt", a.Number, "status", a.StatusCode)
+	type end = func(lending.Call)
+	service, client := demo(lending.WithObserver(
+		func(ctx context.Context, _ lending.Call) (context.Context, end) {
+			return ctx, func(c lending.Call) { // c.Duration says how long it took
+				fmt.Println("call", c.Route, c.Effect, "attempts", c.Attempts, "outcome", c.Outcome)
+			}
+		},
+		func(ctx context.Context, _ lending.Call) (context.Context, end) {
+			return ctx, func(a lending.Call) {
+				fmt.Println("attempt", a.Attempts, a.Route, "status", a.StatusCode, cmp.Or(a.Protocol, "none"))
+			}
 		}))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-	closed, err := client.Loans.IsClosed(context.Background(), must(lending.ParseLoanID(loan.ID)))
-	fmt.Println(closed, err)
+	const loanClosed, process = "GET /api/Loan/is-loan-closed/{loanId}",
+		"GET /api/Application/process-application/{applicationId}"
+	loan, application := service.AddLoan(lendingtest.Loan{}), service.AddApplication(lendingtest.Application{})
+	service.Fail(loanClosed, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+	service.Fail(process, lendingtest.Fault{ResetAfter: true})
+
+	ctx := context.Background()
+	_, _ = client.Loans.IsClosed(ctx, must(lending.ParseLoanID(loan.ID)))
+	_, _ = client.Applications.Process(ctx, must(lending.ParseApplicationID(application.ID)))
+	_, _ = client.Applications.Process(ctx, lending.ApplicationID{})
 	// Output:
-	// read /api/Loan/is-loan-closed/{loanId} attempt 1 status 503
-	// read /api/Loan/is-loan-closed/{loanId} attempt 2 status 200
-	// false <nil>
+	// attempt 1 /api/Loan/is-loan-closed/{loanId} status 503 HTTP/1.1
+	// attempt 2 /api/Loan/is-loan-closed/{loanId} status 200 HTTP/1.1
+	// call /api/Loan/is-loan-closed/{loanId} read attempts 2 outcome done
+	// attempt 1 /api/Application/process-application/{applicationId} status 0 none
+	// call /api/Application/process-application/{applicationId} mutation attempts 1 outcome unknown
+	// call /api/Application/process-application/{applicationId} mutation attempts 0 outcome not sent
 }
 
-// An observer of calls sees the whole call: here a mutation whose response is lost, and a mutation
-// with a wrong argument, which is not sent.
-func ExampleWithCallObserver() {
-	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-		func(lending.Call),
-	) {
-		return ctx, func(c lending.Call) { // c.Duration says how long it took
-			fmt.Println(c.Effect, c.Route, "attempts", c.Attempts, "outcome", c.Outcome)
+// A gateway wants the tenant of each call, which travels in its context.
+func ExampleWithHeader() {
+	type tenant struct{}
+	service, client := demo(lending.WithHeader(func(ctx context.Context, header http.Header) {
+		if name, ok := ctx.Value(tenant{}).(string); ok {
+			header.Set("X-Tenant", name)
 		}
 	}))
-	row := service.AddApplication(lendingtest.Application{})
-	service.Fail("GET /api/Application/process-application/{applicationId}", lendingtest.Fault{ResetAfter: true})
+	const route = "GET /api/Loan/is-loan-closed/{loanId}"
+	service.Answer(route, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("the gateway sees", r.Header.Get("X-Tenant"))
+		w.WriteHeader(http.StatusNotFound)
+	})
+	loan := must(lending.ParseLoanID(service.AddLoan(lendingtest.Loan{}).ID))
 
-	_, _ = client.Applications.Process(context.Background(), must(lending.ParseApplicationID(row.ID)))
-	_, _ = client.Applications.Process(context.Background(), lending.ApplicationID{})
+	ctx := context.Background()
+	_, _ = client.Loans.IsClosed(context.WithValue(ctx, tenant{}, "north"), loan)
+	_, err := client.Loans.IsClosed(context.WithValue(ctx, tenant{}, "north\r\nAdmin: yes"), loan)
+	fmt.Println(err)
 	// Output:
-	// mutation /api/Application/process-application/{applicationId} attempts 1 outcome unknown
-	// mutation /api/Application/process-application/{applicationId} attempts 0 outcome not sent
+	// the gateway sees north
+	// lending: GET /api/Loan/is-loan-closed/{loanId}: not sent: WithHeader: X-Tenant must not hold line breaks or control characters
 }
 
 // A logger gets a record of every attempt, with the route and without a value. A rejected attempt is

@@ -23,8 +23,9 @@ type exchange struct {
 	caller  context.Context //nolint:containedctx // for the observers; attempts have a traced context
 	http    http.Client     // its transport is the exchange
 
-	call Call         // as observers see the call
-	ends []func(Call) // functions of the observers for the end of the call
+	call     Call         // as observers see the call
+	ends     []func(Call) // functions of the observers for the end of the call
+	protocol string       // of the last response
 
 	key      *idempotencyKey     // of the mutation; nil for a call without a key
 	deadline *transport.Deadline // of a mutation with a key
@@ -45,6 +46,7 @@ type exchange struct {
 	// the request; whether it sent too often, and the function to end the call then. The hooks
 	// may run after the attempt has returned.
 	gotConn atomic.Int32
+	reused  atomic.Bool // a connection had served another request
 	marks   [3]atomic.Int32
 	excess  atomic.Bool
 	stop    context.CancelFunc
@@ -128,10 +130,11 @@ type settings struct {
 	fresh     *transport.Fresh // sends mutations and checks; nil for a caller's transport
 	foreign   bool             // the http.Client is the caller's, and may use HTTP/2 and add headers
 	tokens    TokenSource
+	headers   []func(context.Context, http.Header)
 	logger    *slog.Logger
-	observers []func(context.Context, Attempt)
 
-	callObservers []func(context.Context, Call) (context.Context, func(Call))
+	loggers                         []*slog.Logger // of attempts
+	callObservers, attemptObservers []observer
 
 	account string // [MutationCall.Account]
 

@@ -415,11 +415,11 @@ func TestWhatALayerSees(t *testing.T) {
 // asked within the layer.
 func TestReadsOfALayerAreChecks(t *testing.T) {
 	var seen []string
-	observe := lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+	observe := lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context,
 		func(lending.Call),
 	) {
 		return ctx, func(c lending.Call) { seen = append(seen, c.Route+" "+c.Idempotency) }
-	})
+	}, nil)
 	l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {
 		_, err := call.Client().Applications.Status(ctx, catalog.Application)
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 			if result.(*LoanResponse).ID == id {
 				return nil
 			}
-			return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
+			return &shapeError{Path: "id", Want: "the id that was asked for", Got: "another"}
 		},
 	})
 }

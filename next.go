@@ -143,7 +143,8 @@ func isSignIn(route string) bool { return strings.HasPrefix(route, "/api/Autheni
 // nextOfSignIn returns the decision for a call that got no token because of err, or failed
 // before it needed a token.
 func nextOfSignIn(err error) Next {
-	person := errors.Is(err, ErrSignInRequired) || errors.Is(err, knows(OutcomeRejected)) || isRefusal(err)
+	_, panicked := errors.AsType[*PanicError](err)
+	person := panicked || errors.Is(err, ErrSignInRequired) || errors.Is(err, knows(OutcomeRejected)) || isRefusal(err)
 	return Next{Retry: true, Person: person}
 }
 

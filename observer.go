@@ -8,22 +8,54 @@ import (
 	"time"
 )
 
-// Call is a call of a method, for metrics and traces: see [WithCallObserver]. A Call holds no
-// value of a request or a response. The fields after Start are set when the call ends.
+// WithObserver tells functions of every call and of every attempt of a call, for spans and metrics.
+// Either function may be nil. Each runs at the start, in the goroutine of the call, and the
+// function that it returns, unless nil, at the end.
+//
+// The context that a function returns must derive from its argument. The context of a call becomes
+// the context of its attempts. The context of an attempt gives its values to the functions of
+// [WithHeader], to the request, and to the logger. All functions must be fast and safe for
+// concurrent use.
+//
+// An iterator makes a call for every page. A sign-in is a call too.
+func WithObserver(call, attempt func(context.Context, Call) (context.Context, func(Call))) Option {
+	return given(call != nil || attempt != nil, "WithObserver", "needs a function", func(c *config) {
+		if call != nil {
+			c.callObservers = append(c.callObservers, call)
+		}
+		if attempt != nil {
+			c.attemptObservers = append(c.attemptObservers, attempt)
+		}
+	})
+}
+
+// Call is a call of a method, or an attempt of a call, for metrics and traces: see [WithObserver].
+// A Call holds no value of a request or a response. The fields after Attempts are set at the end.
 type Call struct {
-	Method     string // for example "POST"
-	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
-	Effect     Effect
-	Start      time.Time
-	Duration   time.Duration // including waits, retries and a sign-in
-	Attempts   int           // number of sends; 0 for an invalid request or without a token
-	StatusCode int           // of the last response; 0 if there was none
-	Outcome    Outcome       // [OutcomeDone] for success
-	Err        error         // the error of the method; nil for success
+	Method string // for example "POST"
+	Route  string // path template, for example "/api/Loan/get-loan/{loanId}"
+	Effect Effect
+	Start  time.Time
+
+	// Attempts is the number of sends of a call at its end: 0 for an invalid request or without a
+	// token. Attempts is the number of an attempt from its start: 1 for the first.
+	Attempts int
+
+	Duration   time.Duration // of a call with waits, retries and a sign-in; of an attempt until the whole response was read
+	StatusCode int           // of the last response, or of the attempt's; 0 if there was none
+	Protocol   string        // of that response, for example "HTTP/2.0"
+
+	// Outcome is [OutcomeDone] for success. The outcome of an attempt is that of the call if no
+	// attempt follows, and OutcomeDone for a 2xx response, decoded or not.
+	Outcome Outcome
+
+	// Err is the error of the method, nil for success. For an attempt Err is nil if a whole
+	// response of any status was read.
+	Err error
 
 	// Idempotency is the action of the layer of [WithIdempotency] for a mutation with a key:
 	// "sent", or another action that package idempotency lists. A read of a layer has "check", a
-	// call without a key "".
+	// call without a key "". An attempt has "sent", "check" or "".
 	Idempotency string
 }
 
@@ -36,37 +68,77 @@ const (
 // errPanicked is the error that observers see of a call that did not return.
 var errPanicked = errors.New("lending: a function of the caller panicked")
 
-// Attempt is an attempt of a call, for metrics and traces: see [WithObserver]. An Attempt holds
-// no value of a request or a response.
-type Attempt struct {
-	Method      string // for example "POST"
-	Route       string // path template, for example "/api/Loan/get-loan/{loanId}"
-	Effect      Effect
-	Number      int // 1 for the call's first attempt
-	StatusCode  int // 0 without a response
-	Start       time.Time
-	Duration    time.Duration // until the whole response was read
-	Outcome     Outcome       // of the call if this attempt is the last; [OutcomeDone] for a 2xx response, decoded or not
-	Err         error         // nil for a whole response of any status
-	Idempotency string        // "sent" for a mutation with a key, "check" for a read of a layer; else ""
+type observer = func(context.Context, Call) (context.Context, func(Call))
+
+// begin tells each observer of the start of c, with the context of the observer before, and adds the
+// functions for the end to ends.
+func begin(ctx context.Context, observers []observer, c Call, ends *[]func(Call)) context.Context {
+	for _, observe := range observers {
+		inner, end := observe(ctx, c)
+		if inner != nil {
+			ctx = inner //nolint:fatcontext // each derives from the previous
+		}
+		if end != nil {
+			*ends = append(*ends, end)
+		}
+	}
+	return ctx
+}
+
+// end calls ends in reverse order, even if one panics.
+func end(ends []func(Call), c Call) {
+	for _, end := range ends {
+		defer end(c) //nolint:gocritic // so that all run, even after a panic
+	}
+}
+
+// attemptContext is the context of an attempt with the values of the observers' context. Their
+// context cannot extend the attempt.
+type attemptContext struct {
+	context.Context
+
+	values context.Context //nolint:containedctx // of the observers
+}
+
+func (c attemptContext) Value(key any) any { return c.values.Value(key) }
+
+// attemptCall returns the next attempt as observers see it at the start.
+func (x *exchange) attemptCall() Call {
+	return Call{
+		Method: x.request.method, Route: x.request.path, Effect: x.request.effect,
+		Start: time.Now(), Attempts: x.attempts + 1, Idempotency: x.call.Idempotency,
+	}
+}
+
+// attempted tells the loggers and the observers of the end of an attempt.
+func (x *exchange) attempted(ctx context.Context, a Call, ends []func(Call)) {
+	loggers := x.client.settings().loggers
+	if len(loggers)+len(ends) == 0 {
+		return
+	}
+	a.Duration, a.Outcome, a.Err = time.Since(a.Start), x.outcome(), hide(x.err)
+	defer end(ends, a)
+	for _, logger := range loggers {
+		a.log(ctx, logger)
+	}
 }
 
 // foundNothing reports whether a read was told that the service has no such record. Most checks of
 // a layer find nothing. The service also says so with 400.
-func (a Attempt) foundNothing() bool {
+func (a Call) foundNothing() bool {
 	missing := a.StatusCode == http.StatusNotFound || a.StatusCode == http.StatusBadRequest && a.Idempotency == idempotencyCheck
 	return a.Effect == Read && a.Err == nil && missing
 }
 
 // log writes the record of an attempt.
-func (a Attempt) log(ctx context.Context, logger *slog.Logger) {
+func (a Call) log(ctx context.Context, logger *slog.Logger) {
 	level := slog.LevelDebug
 	if (a.Outcome != OutcomeDone || a.Err != nil) && !a.foundNothing() {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
 		slog.String("method", a.Method), slog.String("route", a.Route), slog.String("effect", a.Effect.String()),
-		slog.Int("attempt", a.Number), slog.Int("status", a.StatusCode),
+		slog.Int("attempt", a.Attempts), slog.Int("status", a.StatusCode),
 		slog.Duration("duration", a.Duration), slog.String("outcome", a.Outcome.String()),
 	}
 	if a.Err != nil {

@@ -3,17 +3,20 @@ package guarantees_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -55,6 +58,7 @@ type faultServer struct {
 	barrier  chan struct{}
 	foreign  string // address that redirects point to
 	also     func() // closed with it
+	isDoored bool   // TLS with certificates of both sides, and the header of a gateway
 	healed   atomic.Bool
 
 	arrivals, accepted atomic.Int32
@@ -67,17 +71,25 @@ type faultServer struct {
 
 func newFaultServer(t *testing.T, f fault, answer string) *faultServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &faultServer{
-		t: t, listener: listener, fault: f, answer: answer, barrier: make(chan struct{}),
-		conns: map[net.Conn]bool{},
-	}
-	s.done.Go(s.accept)
+	s := &faultServer{t: t, fault: f, answer: answer}
+	s.start()
 	return s
 }
 
+func (s *faultServer) start() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(s.t, err)
+	s.listener, s.barrier, s.conns = listener, make(chan struct{}), map[net.Conn]bool{}
+	s.done.Go(s.accept)
+}
+
 func (s *faultServer) URL() string { return "http://" + s.listener.Addr().String() + wire.BasePath }
+
+// hasTLS reports whether the client has the library's transport, and TLS with certificates of both
+// sides.
+func (s *faultServer) hasTLS() bool {
+	return s.isDoored && slices.Contains([]string{"", "canceled", "renewing", "own h2"}, s.fault.Client)
+}
 
 func (s *faultServer) Close() {
 	_ = s.listener.Close()
@@ -109,9 +121,17 @@ func (s *faultServer) accept() {
 				(&h2Conn{conn: conn, request: s.request}).serve()
 			case "own h2":
 				secure := wire.HTTP2(conn)
+				if s.hasTLS() {
+					secure = wire.Mutual(conn, "h2")
+				}
 				defer secure.Close()
 				(&h2Conn{conn: secure, request: s.request}).serve()
 			default:
+				if s.hasTLS() {
+					secure := wire.Mutual(conn)
+					defer secure.Close()
+					conn = secure
+				}
 				s.serve(conn)
 			}
 		})
@@ -132,6 +152,9 @@ func (s *faultServer) serve(conn net.Conn) {
 		}
 		if first {
 			s.used.Add(1)
+		}
+		if s.isDoored {
+			assert.Equal(s.t, []string{"north"}, request.Header["X-Tenant"])
 		}
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			return
@@ -194,6 +217,9 @@ func (s *faultServer) fail(conn net.Conn) bool {
 }
 
 func reset(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	_ = conn.Close()
 }

@@ -1,11 +1,13 @@
 package guarantees_test
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -39,6 +42,7 @@ type trial struct {
 	call   catalog.Call
 	route  catalog.Route
 	answer string // of the service, if it succeeds
+	doored bool   // with WithTLS and WithHeader
 }
 
 // expected is the result of the trial in the table.
@@ -102,11 +106,63 @@ func (tr *trial) outcome() string {
 	return outcome
 }
 
+// throughProxy is the variable of a process whose clients reach the services through the proxy of its
+// environment.
+const throughProxy = "LENDING_TEST_THROUGH_PROXY"
+
 // TestConformance tries every call with every fault of testdata/conformance.json.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	trials := conformanceTrials(t)
-	require.Greater(t, len(trials), 1000)
+	tryAll(t, conformanceTrials(t, false))
+}
+
+// TestConformanceWithOwnTLSAndHeaders tries each call with a third of the faults, and all faults, with
+// client certificates, a private CA, and the header of a gateway.
+func TestConformanceWithOwnTLSAndHeaders(t *testing.T) {
+	t.Parallel()
+	tryAll(t, conformanceTrials(t, true))
+}
+
+// TestConformanceThroughProxy has the same in a process of its own, because net/http reads the
+// variables of a proxy once. The proxy wants a password.
+func TestConformanceThroughProxy(t *testing.T) {
+	t.Parallel()
+	var connected atomic.Int32
+	proxy := wire.ListenRaw(t, func(conn net.Conn) {
+		reader := bufio.NewReader(conn)
+		request, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		request.Header["Authorization"] = request.Header["Proxy-Authorization"]
+		name, password, _ := request.BasicAuth()
+		if !assert.Equal(t, "CONNECT u p", strings.Join([]string{request.Method, name, password}, " ")) {
+			return
+		}
+		_, port, _ := net.SplitHostPort(request.Host)
+		service, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer service.Close()
+		connected.Add(1)
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() {
+			_, _ = io.Copy(service, reader)
+			_ = service.Close()
+		}()
+		_, _ = io.Copy(conn, service)
+	})
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestConformanceWithOwnTLSAndHeaders$", "-test.v")
+	child.Env = append(os.Environ(), throughProxy+"=1", "HTTPS_PROXY=http://u:p@"+proxy, "NO_PROXY=")
+	said, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	assert.Greater(t, int(connected.Load()), 100)
+}
+
+func tryAll(t *testing.T, trials []*trial) {
+	t.Helper()
+	require.Greater(t, len(trials), 500)
 	foreign := newStranger(t)
 	queue := make(chan *trial)
 	var workers sync.WaitGroup
@@ -127,7 +183,7 @@ func TestConformance(t *testing.T) {
 	assert.Zero(t, foreign.Close(), "connections to a host that a redirect named")
 }
 
-func conformanceTrials(t *testing.T) []*trial {
+func conformanceTrials(t *testing.T, doored bool) []*trial {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/conformance.json")
 	require.NoError(t, err)
@@ -143,9 +199,16 @@ func conformanceTrials(t *testing.T) []*trial {
 	all := maps.Clone(catalog.Calls)
 	maps.Copy(all, catalog.Variants)
 	t.Logf("%d faults for each of %d calls", len(table.Faults), len(all))
+	every := 1
+	switch {
+	case os.Getenv(throughProxy) != "":
+		every = 11
+	case doored || race.Enabled:
+		every = 3
+	}
 	for i, f := range table.Faults {
 		for j, name := range slices.Sorted(maps.Keys(all)) {
-			if race.Enabled && (i+j)%3 != 0 { // each call has a third of the faults, and all of them without it
+			if (i+j)%every != 0 { // each call has a part of the faults, and each fault a part of the calls
 				continue
 			}
 			method, _, _ := strings.Cut(name, " ")
@@ -154,7 +217,7 @@ func conformanceTrials(t *testing.T) []*trial {
 			if name == "Applications.Offer with force" {
 				row.Reads = false
 			}
-			trials = append(trials, &trial{f, name, all[name], row, row.Success()})
+			trials = append(trials, &trial{f, name, all[name], row, row.Success(), doored})
 		}
 	}
 	return trials
@@ -187,7 +250,8 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Hour)
 	}
 	defer cancel()
-	service := newFaultServer(t, tr.fault, tr.answer)
+	service := &faultServer{t: t, fault: tr.fault, answer: tr.answer, isDoored: tr.doored}
+	service.start()
 	defer service.Close()
 	service.foreign, service.onHang = foreign, cancel
 	client, closeIdle := tr.client(t, service, cancel)
@@ -350,6 +414,18 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 		t.Errorf("unknown client %q", tr.fault.Client)
 	}
 	opts := []lending.Option{lending.WithTokenSource(source)}
+	if tr.doored {
+		opts = append(opts, lending.WithHeader(func(_ context.Context, header http.Header) {
+			assert.Empty(t, header)
+			header.Set("X-Tenant", "north")
+		}))
+	}
+	if service.hasTLS() {
+		opts, url = append(opts, lending.WithTLS(wire.MutualTLS())), strings.Replace(url, "http:", "https:", 1)
+		if os.Getenv(throughProxy) != "" {
+			url = strings.Replace(url, "127.0.0.1", "lending.example", 1)
+		}
+	}
 	if hc != nil {
 		opts = append(opts, lending.WithHTTPClient(hc))
 	}

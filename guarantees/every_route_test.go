@@ -151,7 +151,7 @@ func record(t *testing.T, call catalog.Call) recorded {
 		assert.NoError(t, err)
 		arrived = append(arrived, recorded{Request: r, query: single, body: body})
 		wire.Answer(http.StatusBadRequest, `{"title":"refused"}`)(w, r)
-	}, lending.WithObserver(func(_ context.Context, a lending.Attempt) { effect = a.Effect }))
+	}, wire.Attempts(func(_ context.Context, a lending.Call) { effect = a.Effect }))
 	_, err := call(t.Context(), client)
 	require.Len(t, arrived, 1, "arrivals: %v", err)
 	var failed *lending.Error

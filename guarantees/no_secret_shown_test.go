@@ -426,19 +426,19 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 		lending.WithTokenSource(lending.StaticToken("test-token")),
 		lending.WithLogger(slog.New(slog.NewJSONHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithLogger(slog.New(slog.NewTextHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
-		lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+		wire.Attempts(func(_ context.Context, a lending.Call) {
 			show(shown, a)
 			show(shown, chain(a.Err)...)
-			if a.Number > 1 {
+			if a.Attempts > 1 {
 				cancel() // further attempts look the same
 			}
 		}),
-		lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
+		lending.WithObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
 			if _, again := begins.LoadOrStore(c.name, true); !again { // the same before every response
 				show(shown, begun)
 			}
 			return ctx, func(ended lending.Call) { show(shown, ended); told = ended.Err }
-		}),
+		}, nil),
 	}
 	if c.transport != nil {
 		opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: c.transport}))

@@ -28,7 +28,7 @@ import (
 // Each attempt has all its fields, and a logger writes a record with the context of the call.
 func TestObserversSeeEachAttempt(t *testing.T) {
 	type key struct{}
-	var seen []lending.Attempt
+	var seen []lending.Call
 	var records []string
 	logger := slog.New(recorder(func(ctx context.Context, r slog.Record) {
 		var b strings.Builder
@@ -48,7 +48,7 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 			return
 		}
 		wire.Answer(200, `"Open"`)(w, r)
-	}, lending.WithLogger(logger), lending.WithObserver(func(ctx context.Context, a lending.Attempt) {
+	}, lending.WithLogger(logger), wire.Attempts(func(ctx context.Context, a lending.Call) {
 		assert.Equal(t, "caller", ctx.Value(key{}))
 		assert.NoError(t, ctx.Err())
 		seen = append(seen, a)
@@ -60,21 +60,21 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 	_, err = client.Applications.Process(ctx, catalog.Application)
 	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
 	require.Len(t, seen, 3)
-	for i, want := range []lending.Attempt{
+	for i, want := range []lending.Call{
 		{
-			Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1,
-			StatusCode: 503, Outcome: lending.OutcomeUnknown,
+			Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Attempts: 1,
+			StatusCode: 503, Protocol: "HTTP/1.1", Outcome: lending.OutcomeUnknown,
 		},
 		{
-			Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2,
-			StatusCode: 200, Outcome: lending.OutcomeDone,
+			Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Attempts: 2,
+			StatusCode: 200, Protocol: "HTTP/1.1", Outcome: lending.OutcomeDone,
 		},
 		{
 			Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation,
-			Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone,
+			Attempts: 1, StatusCode: 200, Protocol: "HTTP/1.1", Outcome: lending.OutcomeDone,
 		},
 	} {
-		t.Run(fmt.Sprint("attempt ", want.Number), func(t *testing.T) {
+		t.Run(fmt.Sprint("attempt ", want.Attempts), func(t *testing.T) {
 			got := seen[i]
 			assert.Positive(t, got.Duration)
 			assert.WithinRange(t, got.Start, start, time.Now())
@@ -122,7 +122,7 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 		next := answers[0]
 		answers = answers[1:]
 		next(w, r)
-	}, lending.WithCallObserver(seen.begin))
+	}, lending.WithObserver(seen.begin, nil))
 	for _, test := range []struct {
 		answers []http.HandlerFunc
 		call    func() error
@@ -206,34 +206,84 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 				assert.ErrorIs(t, err, test.is)
 			}
 			got.Start, got.Duration, got.Err = time.Time{}, 0, nil
+			if got.StatusCode != 0 {
+				test.want.Protocol = "HTTP/1.1"
+			}
 			assert.Equal(t, test.want, got)
 		})
 	}
 }
 
-// The context of the first observer is the parent of the context of the second, and of the
-// attempts. The observers end in reverse order.
-func TestCallObserversNest(t *testing.T) {
+// The context of the first observer is the parent of the context of the second, the context of a call
+// that of its attempts, and the last gives its values to headers, the request and the logger. The
+// observers end in reverse order.
+func TestObserversNest(t *testing.T) {
 	type key string
 	var told []string
-	nest := func(name string) lending.Option {
-		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
-			told = append(told, fmt.Sprint(name, " begins, outer ", ctx.Value(key("outer"))))
-			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
-		})
+	values := func(ctx context.Context) (seen []any) {
+		for _, name := range []key{"outer call", "inner call", "outer attempt", "inner attempt"} {
+			if ctx.Value(name) != nil {
+				seen = append(seen, name)
+			}
+		}
+		return seen
 	}
-	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
-		return nil, nil
-	})
-	client := wire.Serve(t, wire.Answer(200, `"Open"`), nest("outer"), silent, nest("inner"),
-		lending.WithObserver(func(ctx context.Context, _ lending.Attempt) {
-			told = append(told, fmt.Sprint("attempt, inner ", ctx.Value(key("inner"))))
+	nest := func(name string) func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
+		return func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+			told = append(told, fmt.Sprint(name, " in ", values(ctx)))
+			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
+		}
+	}
+	silent := func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return nil, nil }
+	client := wire.NewClient(t, "https://lending.example", withToken,
+		lending.WithObserver(nest("outer call"), nest("outer attempt")),
+		lending.WithObserver(silent, silent), lending.WithObserver(nest("inner call"), nest("inner attempt")),
+		lending.WithHeader(func(ctx context.Context, _ http.Header) {
+			told = append(told, fmt.Sprint("header in ", values(ctx)))
+		}),
+		lending.WithLogger(slog.New(recorder(func(ctx context.Context, _ slog.Record) {
+			told = append(told, fmt.Sprint("logged in ", values(ctx)))
+		}))),
+		withTransport(func(r *http.Request) (*http.Response, error) {
+			told = append(told, fmt.Sprint("sent in ", values(r.Context())))
+			return wire.Reply(200, `"Open"`)(r)
 		}))
 	_, err := client.Applications.Status(t.Context(), catalog.Application)
 	require.NoError(t, err)
+	all := "[outer call inner call outer attempt inner attempt]"
 	assert.Equal(t, []string{
-		"outer begins, outer <nil>", "inner begins, outer seen", "attempt, inner seen", "inner ends", "outer ends",
+		"outer call in []", "inner call in [outer call]",
+		"outer attempt in [outer call inner call]", "inner attempt in [outer call inner call outer attempt]",
+		"header in " + all, "sent in " + all, "logged in " + all,
+		"inner attempt ends", "outer attempt ends", "inner call ends", "outer call ends",
 	}, told)
+}
+
+// An observer that returns a context without the limits of the call, or a context that has ended,
+// changes neither the limits nor the attempt.
+func TestObserverCannotTakeTheLimitsAway(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{context.Background(), ended} {
+		replace := func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return ctx, nil }
+		var arrivals int
+		client := wire.NewClient(t, "https://lending.example", withToken, lending.WithObserver(nil, replace),
+			withTransport(func(r *http.Request) (*http.Response, error) {
+				arrivals++
+				_, limited := r.Context().Deadline()
+				assert.True(t, limited)
+				assert.NoError(t, r.Context().Err())
+				trace := httptrace.ContextClientTrace(r.Context())
+				for range 2 { // as a transport that repeats the request
+					trace.GotConn(httptrace.GotConnInfo{})
+					trace.WroteHeaderField("User-Agent", r.Header["User-Agent"])
+				}
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}))
+		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "the request twice")
+		assert.Equal(t, 1, arrivals)
+	}
 }
 
 // A call that ends with a panic of a caller's function is no success, and all observers see its
@@ -258,7 +308,7 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 				return ctx, func(c lending.Call) { end(c); panic("torn too") }
 			}
 			client := wire.NewClient(t, "https://lending.example",
-				append(test.options, lending.WithCallObserver(seen.begin), lending.WithCallObserver(ends))...)
+				append(test.options, lending.WithObserver(seen.begin, nil), lending.WithObserver(ends, nil))...)
 			assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
 			require.Len(t, seen.ended, 2)
 			for _, ended := range seen.ended {
@@ -269,10 +319,10 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	}
 
 	var seen callLog
-	client := wire.NewClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
-		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
+	client := wire.NewClient(t, "https://lending.example", token, lending.WithObserver(seen.begin, nil),
+		lending.WithObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
 			panic("torn")
-		}))
+		}, nil))
 	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
 	require.Len(t, seen.ended, 1, "the one that had begun")
 	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
@@ -294,13 +344,13 @@ func TestObserversSeeIdempotency(t *testing.T) {
 			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
 			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
 			lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
-			lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, end) {
+			lending.WithObserver(func(ctx context.Context, begun lending.Call) (context.Context, end) {
 				if begun.Idempotency != idempotency.ActionCheck {
 					assert.Empty(t, begun.Idempotency, "it is not known yet")
 				}
 				return ctx, func(c lending.Call) { tell("call", c.Route, c.Idempotency, c.Outcome) }
-			}),
-			lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+			}, nil),
+			wire.Attempts(func(_ context.Context, a lending.Call) {
 				tell("attempt", a.Route, a.Idempotency, a.Outcome)
 			}),
 			lending.WithLogger(slog.New(recorder(func(_ context.Context, r slog.Record) {
@@ -311,8 +361,8 @@ func TestObserversSeeIdempotency(t *testing.T) {
 			}))))
 		exchanged := func(route string, log string, outcome lending.Outcome, level slog.Level) []string {
 			return []string{
-				fmt.Sprintf("attempt %s %q %v", route, log, outcome),
 				fmt.Sprintf("lending attempt %s %q %v", route, log, level),
+				fmt.Sprintf("attempt %s %q %v", route, log, outcome),
 				fmt.Sprintf("call %s %q %v", route, log, outcome),
 			}
 		}

@@ -74,8 +74,9 @@ func TestOptionsRefuseNothing(t *testing.T) {
 		{"WithTokenStore", lending.WithTokenStore(nil)},
 		{"WithCredentials", lending.WithTokenStore(lending.NewMemoryTokenStore())},
 		{"WithLogger", lending.WithLogger(nil)},
-		{"WithObserver", lending.WithObserver(nil)},
-		{"WithCallObserver", lending.WithCallObserver(nil)},
+		{"WithObserver", lending.WithObserver(nil, nil)},
+		{"WithHeader", lending.WithHeader(nil)},
+		{"WithTLS", lending.WithTLS(nil)},
 		{"username", lending.WithCredentials(lending.Credentials{})},
 	} {
 		t.Run(test.name, func(t *testing.T) {

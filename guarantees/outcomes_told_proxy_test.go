@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestProxyFailureIsNamedAndNotSent(t *testing.T) {
 		{"dead, SOCKS", "socks5://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		{
 			"certificate of another", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			"the proxy cannot be reached: TLS certificate not accepted", "",
+			"the proxy cannot be reached: TLS certificate not accepted: of another host", "",
 		},
 		{
 			"no TLS", "https://" + wire.ListenRaw(t, answersAnything),
@@ -111,7 +112,8 @@ func TestProxyFailureIsNamedAndNotSent(t *testing.T) {
 			child.Env = append(os.Environ(), "LENDING_TEST_PROXY=1", "HTTPS_PROXY="+address.String(), "NO_PROXY=")
 			said, err := child.CombinedOutput()
 			require.NoError(t, err, "%s", said)
-			assert.Contains(t, string(said), test.want+": not sent")
+			assert.Regexp(t, regexp.QuoteMeta(test.want)+"(; check (WithTLS|HTTPS_PROXY))?: not sent", string(said))
+			assert.Equal(t, test.foreign != "", strings.Contains(string(said), "; check HTTPS_PROXY"))
 			assert.NotContains(t, string(said), "c4n4ry")
 		})
 	}

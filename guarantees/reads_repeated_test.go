@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -155,29 +154,6 @@ func TestLastResponseIsKeptAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestReadEndsAfterFiveAttempts(t *testing.T) {
-	reset := wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
-	for _, test := range []struct {
-		name   string
-		answer wire.RoundTripper
-	}{{"503", wire.Reply(503, busy)}, {"408", wire.Reply(408, "")}, {"reset", reset}} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client, attempts := inOrder(t, test.answer)
-				start := time.Now()
-				_, err := client.Applications.Status(t.Context(), catalog.Application)
-				require.Error(t, err)
-				assert.Equal(t, 5, *attempts)
-				assert.Less(t, time.Since(start), 10*time.Second)
-				var failed *lending.Error
-				require.ErrorAs(t, err, &failed)
-				assert.Equal(t, 5, failed.Attempts)
-				assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
-			})
-		})
-	}
-}
-
 // The repeats of net/http are counted and come to an end, even if the peer refuses every connection
 // or connections are stale.
 func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
@@ -266,9 +242,9 @@ func readAtFaults(
 	transport.Protocols.SetUnencryptedHTTP2(f.Client == "h2c")
 	var counted atomic.Int32 // of the last call
 	client := wire.NewClient(t, service.URL(), with(transport), lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) { counted.Store(int32(c.Attempts)) }
-		}))
+		}, nil))
 	service.warm(t, client)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -301,7 +277,7 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	attempts := 0
 	address := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // the certificate of another
 	client, err := lending.New(address, lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithObserver(func(context.Context, lending.Attempt) { attempts++ }))
+		wire.Attempts(func(context.Context, lending.Call) { attempts++ }))
 	require.NoError(t, err)
 	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	assert.Equal(t, 1, attempts)

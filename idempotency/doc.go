@@ -26,7 +26,8 @@
 //   - Build a key from business data: an order and a step. The id of a job or of a workflow run
 //     differs at the next attempt, and would send the mutation again.
 //   - A key belongs to one request: method, parameters and body. After the first send, a different
-//     request gets ErrKeyReused. A request with time.Now() is different each time.
+//     request gets ErrKeyReused. A request with time.Now() is different each time. A member with
+//     its zero value is as good as none, and the order of members does not matter.
 //     Secrets are not compared: a request with a new one-time password is the same request.
 //   - A key belongs to one service and account: the base URL and the username of
 //     [lending.WithCredentials]. Any other client gets ErrOtherAccount. With another

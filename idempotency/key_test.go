@@ -55,11 +55,11 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 		first, err := process().Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		var last lending.Call
-		client := process(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+		client := process(lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context,
 			func(lending.Call),
 		) {
 			return ctx, func(c lending.Call) { last = c }
-		}))
+		}, nil))
 		second, err := client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		assert.Equal(t, string(first.Raw()), string(second.Raw()))

@@ -188,13 +188,13 @@ func TestFailedSignInLeavesTheKeyFree(t *testing.T) {
 func TestObserverContextHasNoKey(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, reader := newOrder(service), process()
-		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
+		client := process(lending.WithObserver(func(ctx context.Context, c lending.Call) (context.Context,
 			func(lending.Call),
 		) {
 			_, err := reader.Applications.Status(ctx, o.application)
 			assert.NoError(t, err)
 			return ctx, nil
-		}))
+		}, nil))
 		require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			o.application))
 	})

@@ -39,13 +39,13 @@ func (s *schedule) newMember(id int) *fleetMember {
 	p.log = fake.Must(idempotency.NewLog(p, &idempotency.Options{MaxLateness: s.maxLateness}))
 	p.client = fake.Must(lending.New("https://lending.example", lending.WithIdempotency(p.log),
 		lending.WithTokenSource(lending.StaticToken(s.token)), lending.WithHTTPClient(&http.Client{Transport: p}),
-		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) {
 				if c.Effect == lending.Mutation {
 					callerIn(ctx).action = c.Idempotency
 				}
 			}
-		})))
+		}, nil)))
 	return p
 }
 

@@ -27,10 +27,3 @@ func statusOf(r *rig, id string) string {
 	}
 	return ""
 }
-
-func TestLineOfCreditRefusesANegativeAmount(t *testing.T) {
-	r := newRig(t)
-	loan := r.borrowed()
-	r.post("/api/Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":-1}`).refused(bad, "ValidationFailed",
-		"amount InvalidAmount")
-}

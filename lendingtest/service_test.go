@@ -279,17 +279,3 @@ func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutine
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+1 }, time.Minute, time.Millisecond,
 		"goroutines left; one is Eventually's own")
 }
-
-// Callers at once get along: nothing is lost, no id is given twice.
-func TestConcurrentCallers(t *testing.T) {
-	t.Parallel()
-	r := serverRig(t)
-	customer := r.AddCustomer(lendingtest.Customer{}).ID
-	r.flood(customer, func() { r.Snapshot(); r.Requests() })
-	ids := map[string]bool{}
-	for _, a := range r.Snapshot().Applications {
-		ids[a.ID] = true
-	}
-	assert.Len(t, ids, 200)
-	assert.Equal(t, 200, r.Executed("POST /api/Application/create-application"))
-}

@@ -22,7 +22,7 @@ func ExampleWatch() {
 	}
 
 	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
-	client, err := lending.New(address, credentials, lending.WithCallObserver(watcher.Observe))
+	client, err := lending.New(address, credentials, lending.WithObserver(watcher.Observe, nil))
 	if err != nil {
 		panic(err)
 	}

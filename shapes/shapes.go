@@ -9,7 +9,7 @@
 // the fake has the fields of the real service:
 //
 //	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
-//	client, err := lending.New(address, credentials, lending.WithCallObserver(watcher.Observe))
+//	client, err := lending.New(address, credentials, lending.WithObserver(watcher.Observe, nil))
 //
 //	learned, err := json.Marshal(watcher.Seen())
 //

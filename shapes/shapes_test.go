@@ -44,7 +44,7 @@ func watch(t *testing.T, known shapes.Seen) *watched {
 		w.changes = append(w.changes, change)
 	})
 	var err error
-	w.client, err = lending.New(server.URL, lending.WithCallObserver(w.Observe), lending.WithCredentials(
+	w.client, err = lending.New(server.URL, lending.WithObserver(w.Observe, nil), lending.WithCredentials(
 		lending.Credentials{
 			Username: lendingtest.AdministratorUsername,
 			Password: lending.NewSecret(lendingtest.AdministratorPassword),
@@ -358,7 +358,7 @@ func TestReportMayPanic(t *testing.T) {
 	w := shapes.Watch(nil, func(string) { panic("report") })
 	server := lendingtest.NewServer()
 	defer server.Close()
-	client, err := lending.New(server.URL, lending.WithCallObserver(w.Observe),
+	client, err := lending.New(server.URL, lending.WithObserver(w.Observe, nil),
 		lending.WithTokenSource(lending.StaticToken(server.Token(lendingtest.Username))))
 	require.NoError(t, err)
 	defer client.Close()

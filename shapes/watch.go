@@ -25,7 +25,7 @@ type Watcher struct {
 }
 
 // Watch returns a watcher with the shapes in known, which may be nil. Pass its Observe to
-// lending.WithCallObserver. The watcher calls report once for each change, in the goroutine of
+// lending.WithObserver. The watcher calls report once for each change, in the goroutine of
 // the call:
 //
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
@@ -37,7 +37,7 @@ func Watch(known Seen, report func(change string)) *Watcher {
 	return &Watcher{report: report, seen: known.Merge(nil)}
 }
 
-// Observe is the function for lending.WithCallObserver.
+// Observe is the function for lending.WithObserver.
 func (w *Watcher) Observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 	var response lending.Response
 	return lending.CaptureResponse(ctx, &response), func(call lending.Call) {

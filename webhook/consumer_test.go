@@ -196,7 +196,7 @@ func TestConsumerIsNotReadyWithoutItsInbox(t *testing.T) {
 			}
 			return ctx, func(lending.Call) {}
 		}
-		client := fake.SignIn(t, service, nil, lending.WithCallObserver(observe))
+		client := fake.SignIn(t, service, nil, lending.WithObserver(observe, nil))
 		target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 		consumer := fake.Must(webhook.NewConsumer(client, target,
 			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"},

@@ -235,34 +235,6 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// A loan appears after the signature of the contract, and shows its withdrawals.
-func TestLoan(t *testing.T) {
-	t.Parallel()
-	s := start(t, "-log=false")
-	s.signIn(device)
-	wait := s.events()
-	_, application := s.application("Hopper")
-	s.post("Application/add-or-update-banking-data/"+application, `{"accounts":[{"accountNumber":"1","balance":"1.00",`+
-		`"transactions":[{"date":"2026-01-01","description":"","amount":"7500.00"}]}]}`, nil)
-	status, _, _ := s.do(http.MethodGet, "/api/Application/process-application/"+application, "")
-	require.Equal(t, http.StatusOK, status)
-	wait("customers", "An offer of 7500.00")
-	s.post("ApplicationApproval/add-company-details/"+application, `{}`, nil)
-	s.post("ApplicationApproval/add-primary-applicant-details/"+application, `{}`, nil)
-	wait("customers", "0 of 1 signed, 0 of 2 documents")
-	s.post("ApplicationApproval/set-primary-bank-account/"+application+"/account-1", ``, nil)
-	var applicants []struct{ ID string }
-	_, _, answer := s.do(http.MethodGet, "/api/ApplicationApproval/get-all-applicants/"+application, "")
-	require.NoError(t, json.Unmarshal([]byte(answer), &applicants))
-	s.post("ApplicationApproval/sign-contract/"+application+"/"+applicants[0].ID,
-		`{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
-	assert.Contains(t, wait("customers", "Loan of 7500.00"), "enabled, 7500.00 available")
-	wait("customers", "1 of 1 signed")
-
-	require.NoError(t, s.stop())
-	assert.NotContains(t, s.out.String(), "/api/Application/", "-log=false")
-}
-
 // Package lending registers a receiver with http on this machine, too.
 func TestReceiverOfPackageLending(t *testing.T) {
 	arrived := make(chan string, 1)

@@ -34,7 +34,7 @@ func TestInboxKeepsItsContract(t *testing.T) {
 		path, closed := filepath.Join(t.TempDir(), "inbox"), func() error { return nil }
 		return func() webhook.Inbox {
 			require.NoError(t, closed())
-			inbox := open(t, path, nil)
+			inbox := open(t, path, &lendingbolt.InboxOptions{Encryption: webhooktest.Encryption()})
 			closed = inbox.Close
 			return inbox
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -19,50 +18,37 @@ import (
 // attemptsKey is the number of times that the call was sent.
 const attemptsKey = attribute.Key("lending.attempts")
 
-// CallObserver returns a function for [lending.WithCallObserver] that records a span and a
-// measurement of every call. Without options, CallObserver uses the global providers of package
-// otel, even if they are set later. The function is safe for concurrent use.
-func CallObserver(opts ...Option) func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
-	tracer, meter, server := instruments(opts)
-	duration, err := meter.Float64Histogram("lending.client.call.duration", metric.WithUnit("s"),
-		metric.WithDescription("Duration of calls, with their repetitions, waits and sign-ins."),
-		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120))
-	if err != nil {
-		otel.Handle(err) // then duration measures nothing
-	}
-	o := &callObserver{tracer, duration, server}
-	return o.begin
-}
-
 type callObserver struct {
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	server   []attribute.KeyValue
 }
 
+func newCallObserver(tracer trace.Tracer, meter metric.Meter, server []attribute.KeyValue) *callObserver {
+	duration, err := meter.Float64Histogram("lending.client.call.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of calls, with their repetitions, waits and sign-ins."),
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120))
+	if err != nil {
+		otel.Handle(err) // then duration measures nothing
+	}
+	return &callObserver{tracer, duration, server}
+}
+
 func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
-	known := append([]attribute.KeyValue{
-		semconv.HTTPRequestMethodKey.String(c.Method),
-		semconv.URLTemplate(c.Route),
-		effectKey.String(c.Effect.String()),
-	}, o.server...)
+	known := known(c, o.server)
 	ctx, span := o.tracer.Start(ctx, "call "+c.Method+" "+c.Route, trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithTimestamp(c.Start), trace.WithAttributes(known...))
 	return ctx, func(c lending.Call) {
-		became := []attribute.KeyValue{outcomeKey.String(c.Outcome.String())}
-		if c.StatusCode != 0 {
-			became = append(became, semconv.HTTPResponseStatusCode(c.StatusCode))
+		failure, description := "", ""
+		if c.Err != nil {
+			failure, description = callErrorType(c), callDescription(c)
 		}
+		became := became(c, failure)
 		if c.Idempotency != "" {
 			became = append(became, idempotencyKey.String(c.Idempotency))
 		}
-		if c.Err != nil {
-			became = append(became, semconv.ErrorTypeKey.String(callErrorType(c)))
-			span.SetStatus(codes.Error, callDescription(c))
-		}
-		span.SetAttributes(append(became, attemptsKey.Int(c.Attempts))...)
-		o.duration.Record(ctx, c.Duration.Seconds(), metric.WithAttributes(append(known, became...)...))
-		span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
+		end(span, c, failure, description, append(became, attemptsKey.Int(c.Attempts)))
+		o.duration.Record(ctx, c.Duration.Seconds(), metric.WithAttributeSet(attribute.NewSet(append(known, became...)...)))
 	}
 }
 
@@ -94,7 +80,7 @@ func callErrorType(c lending.Call) string {
 	case failed != nil && errors.Is(c.Err, lending.ErrSignInRequired):
 		return "sign_in_required"
 	case known != semconv.ErrorTypeOther.Value.AsString():
-		return known
+		return known // empty if the caller canceled
 	case failed != nil && c.Attempts == 0 && c.StatusCode == 0:
 		return "no_token"
 	case c.Outcome == lending.OutcomeDone:

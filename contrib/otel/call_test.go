@@ -30,9 +30,10 @@ const callDuration = "lending.client.call.duration"
 func TestCall(t *testing.T) {
 	service, tel, attempts := newService(t, lendingtest.WithBasePath("/tenant")), newTelemetry(), newTelemetry()
 	base := lendingotel.WithBaseURL(service.URL)
+	_, attempt := lendingotel.Observer(base, lendingotel.WithTracerProvider(tel.tracers),
+		lendingotel.WithMeterProvider(attempts.meters))
 	client, err := lending.New(service.URL, tel.observeCalls(base), lending.WithTokenSource(renewable{service}),
-		lending.WithObserver(lendingotel.Observer(base, lendingotel.WithTracerProvider(tel.tracers),
-			lendingotel.WithMeterProvider(attempts.meters))))
+		lending.WithObserver(nil, attempt))
 	require.NoError(t, err)
 	defer client.Close()
 	loan := service.AddLoan(lendingtest.Loan{})
@@ -58,7 +59,8 @@ func TestCall(t *testing.T) {
 	assert.Equal(t, "https://opentelemetry.io/schemas/1.43.0", call.InstrumentationScope.SchemaURL)
 	want := map[string]any{
 		"http.request.method": "GET", "url.template": getLoan, "lending.effect": "read", "lending.outcome": "done",
-		"http.response.status_code": int64(200), "server.address": "127.0.0.1", "server.port": portOf(t, service.URL),
+		"http.response.status_code": int64(200), "network.protocol.version": "1.1",
+		"server.address": "127.0.0.1", "server.port": portOf(t, service.URL),
 	}
 	bounds := []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 	scope, points := attempts.measured(t)
@@ -457,7 +459,7 @@ func TestSignInIsATraceOfItsOwn(t *testing.T) {
 
 // BenchmarkCallObserver measures a call with an SDK that keeps everything.
 func BenchmarkCallObserver(b *testing.B) {
-	begin := lendingotel.CallObserver(lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()))
+	begin, _ := lendingotel.Observer(lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()))
 	c := lending.Call{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Start: time.Now()}
 	b.ReportAllocs()
 	for b.Loop() {

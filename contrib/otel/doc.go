@@ -3,11 +3,12 @@
 //
 //	client, err := lending.New(baseURL,
 //		lending.WithCredentials(credentials),
-//		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithBaseURL(baseURL))),
 //		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(baseURL))),
+//		lending.WithHeader(lendingotel.Header),
 //	)
 //
-// Each of the two observers works without the other.
+// [Observer] returns two functions, for calls and for attempts. Each works without the other. With
+// [Header] each request carries the trace of its attempt, and its baggage.
 //
 // # Spans of calls
 //
@@ -28,6 +29,7 @@
 //	url.template               /api/Loan/get-loan/{loanId}
 //	http.response.status_code  503, absent without a response
 //	http.request.resend_count  1 for the first retry, absent before
+//	network.protocol.version   1.1 or 2, absent without a response
 //	error.type                 503, or a word of the lists below; absent for success
 //	server.address             lending.example, with WithBaseURL
 //	server.port                443, with WithBaseURL
@@ -37,10 +39,10 @@
 //
 // The outcome of an attempt is the outcome that the call has if no attempt follows. The status of
 // a span is Error if the call returns an error after this attempt, with the text of
-// [lending.Attempt].Err, which quotes no value. The attribute error.type is the status of the
-// response, or
+// [lending.Call].Err, which quotes no value. As the conventions want, a canceled context is no
+// error: the status is unset, and lending.outcome tells the rest. The attribute error.type is the
+// status of the response, or
 //
-//	canceled               the context of the call was canceled
 //	timeout                the context's deadline, or a limit of the transport, has passed
 //	host_not_found         the name of the service does not resolve
 //	certificate_invalid    the certificate of the service is not accepted
@@ -112,6 +114,5 @@
 // count more: see the examples. Several observers and loggers work together. The logger gets the
 // same context, so a handler that adds trace IDs finds the span of the call.
 //
-// All calls that wait for a token share a sign-in, whose spans begin traces of their own. The
-// spans of attempts are recorded after the attempt, so requests carry no traceparent header.
+// All calls that wait for a token share a sign-in, whose spans begin traces of their own.
 package lendingotel

@@ -30,8 +30,8 @@ func TestDocumentation(t *testing.T) {
 	baseURL := service.URL
 	client, err := lending.New(baseURL,
 		lending.WithCredentials(credentials),
-		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithBaseURL(baseURL))),
 		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(baseURL))),
+		lending.WithHeader(lendingotel.Header),
 	)
 	require.NoError(t, err)
 	signIn(t, client)

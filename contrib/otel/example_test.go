@@ -24,7 +24,6 @@ func Example() {
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))),
-		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithTracerProvider(provider))),
 		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(provider))),
 	)
 	if err != nil {
@@ -45,31 +44,34 @@ func Example() {
 	}
 	// Output:
 	// GET /api/Webhook/get-all-subscriptions
-	//   error.type = 503
 	//   http.request.method = GET
-	//   http.response.status_code = 503
+	//   url.template = /api/Webhook/get-all-subscriptions
 	//   lending.effect = read
 	//   lending.outcome = unknown
-	//   url.template = /api/Webhook/get-all-subscriptions
+	//   http.response.status_code = 503
+	//   network.protocol.version = 1.1
+	//   error.type = 503
 	// GET /api/Webhook/get-all-subscriptions
 	//   http.request.method = GET
-	//   http.response.status_code = 200
-	//   lending.effect = read
-	//   lending.outcome = done
 	//   url.template = /api/Webhook/get-all-subscriptions
+	//   lending.effect = read
 	//   http.request.resend_count = 1
+	//   lending.outcome = done
+	//   http.response.status_code = 200
+	//   network.protocol.version = 1.1
 	// call GET /api/Webhook/get-all-subscriptions
 	//   http.request.method = GET
 	//   url.template = /api/Webhook/get-all-subscriptions
 	//   lending.effect = read
 	//   lending.outcome = done
 	//   http.response.status_code = 200
+	//   network.protocol.version = 1.1
 	//   lending.attempts = 2
 }
 
 // The operator needs an alert for mutations whose outcome is unknown. Here the connection breaks
 // after the service has executed the mutation.
-func ExampleCallObserver() {
+func ExampleObserver() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	reader := metric.NewManualReader() // use a periodic reader or Prometheus instead
@@ -77,7 +79,7 @@ func ExampleCallObserver() {
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
-		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithMeterProvider(provider))),
+		lending.WithObserver(lendingotel.Observer(lendingotel.WithMeterProvider(provider))),
 	)
 	if err != nil {
 		panic(err)
@@ -97,7 +99,7 @@ func ExampleCallObserver() {
 	if err := reader.Collect(context.Background(), &metrics); err != nil {
 		panic(err)
 	}
-	duration := metrics.ScopeMetrics[0].Metrics[0]
+	duration := metrics.ScopeMetrics[0].Metrics[1] // the first is of attempts
 	for _, point := range duration.Data.(metricdata.Histogram[float64]).DataPoints {
 		effect, _ := point.Attributes.Value("lending.effect")
 		outcome, _ := point.Attributes.Value("lending.outcome")
@@ -113,7 +115,7 @@ func ExampleObserver_filtered() {
 	type probe struct{}
 	exporter := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
-	observe := lendingotel.Observer(lendingotel.WithTracerProvider(provider))
+	_, attempt := lendingotel.Observer(lendingotel.WithTracerProvider(provider))
 
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -122,10 +124,11 @@ func ExampleObserver_filtered() {
 			Username: lendingtest.AdministratorUsername,
 			Password: lending.NewSecret(lendingtest.AdministratorPassword),
 		}),
-		lending.WithObserver(func(ctx context.Context, a lending.Attempt) {
-			if a.Route != "/api/Authenication/login" && ctx.Value(probe{}) == nil {
-				observe(ctx, a)
+		lending.WithObserver(nil, func(ctx context.Context, a lending.Call) (context.Context, func(lending.Call)) {
+			if a.Route == "/api/Authenication/login" || ctx.Value(probe{}) != nil {
+				return ctx, nil
 			}
+			return attempt(ctx, a)
 		}),
 	)
 	if err != nil {

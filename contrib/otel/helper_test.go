@@ -1,6 +1,7 @@
 package lendingotel_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -43,16 +44,23 @@ func newTelemetry() *telemetry {
 	}
 }
 
-// observe is the option to report to tel.
+type observer = func(context.Context, lending.Call) (context.Context, func(lending.Call))
+
+func (tel *telemetry) observer(opts ...lendingotel.Option) (call, attempt observer) {
+	return lendingotel.Observer(append(opts,
+		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...)
+}
+
+// observe is the option to report attempts to tel.
 func (tel *telemetry) observe(opts ...lendingotel.Option) lending.Option {
-	return lending.WithObserver(lendingotel.Observer(append(opts,
-		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...))
+	_, attempt := tel.observer(opts...)
+	return lending.WithObserver(nil, attempt)
 }
 
 // observeCalls is the option to report calls to tel.
 func (tel *telemetry) observeCalls(opts ...lendingotel.Option) lending.Option {
-	return lending.WithCallObserver(lendingotel.CallObserver(append(opts,
-		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...))
+	call, _ := tel.observer(opts...)
+	return lending.WithObserver(call, nil)
 }
 
 // measured returns the scope and the points of the metric of attempts, which is the only one.

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
 	"go.opentelemetry.io/otel/trace"
@@ -32,7 +33,7 @@ const (
 	idempotencyKey = attribute.Key("lending.idempotency")
 )
 
-// Option configures [Observer], [CallObserver] and [Gauges].
+// Option configures [Observer] and [Gauges].
 type Option func(*settings)
 
 type settings struct {
@@ -74,19 +75,24 @@ func serverOf(baseURL string) []attribute.KeyValue {
 	return server
 }
 
-// Observer returns a function for [lending.WithObserver] that records a span and a measurement
-// of every attempt. Without options, Observer uses the global providers of package otel, even if
-// they are set later. The function is safe for concurrent use.
-//
-// With [CallObserver], the spans are children of the span of their call.
-func Observer(opts ...Option) func(context.Context, lending.Attempt) {
+// Observer returns the two functions for [lending.WithObserver], which record a span and a measurement
+// of every call and of every attempt. Without options, Observer uses the global providers of package
+// otel, even if they are set later. The functions are safe for concurrent use.
+func Observer(opts ...Option) (call, attempt func(context.Context, lending.Call) (context.Context, func(lending.Call))) {
 	tracer, meter, server := instruments(opts)
 	duration, err := httpconv.NewClientRequestDuration(meter)
 	if err != nil {
 		otel.Handle(err) // then duration measures nothing
 	}
-	o := &observer{tracer, duration, server}
-	return o.observe
+	attempts := &attemptObserver{tracer, duration, server}
+	return newCallObserver(tracer, meter, server).begin, attempts.begin
+}
+
+// Header is a function for [lending.WithHeader]: it adds the headers of the global propagator of
+// package otel, usually traceparent and baggage. Without Header no request carries a trace. Baggage
+// goes to the lending service, so keep personal data out of it.
+func Header(ctx context.Context, header http.Header) {
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(header))
 }
 
 // instruments returns the tracer, the meter and the server's attributes for opts.
@@ -105,43 +111,52 @@ func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValu
 	return s.tracers.Tracer(scope, trace.WithSchemaURL(schema)), s.meters.Meter(scope, metric.WithSchemaURL(schema)), s.server
 }
 
-type observer struct {
+type attemptObserver struct {
 	tracer   trace.Tracer
 	duration httpconv.ClientRequestDuration
 	server   []attribute.KeyValue
 }
 
-func (o *observer) observe(ctx context.Context, a lending.Attempt) {
-	failure := errorType(a)
-	set := attribute.NewSet(o.attributes(a, failure)...)
-
-	// The span has all attributes at its start, so that a sampler can use them.
-	attributes := set.ToSlice()
-	if a.Number > 1 {
-		attributes = append(attributes, semconv.HTTPRequestResendCount(a.Number-1))
+func (o *attemptObserver) begin(ctx context.Context, a lending.Call) (context.Context, func(lending.Call)) {
+	known := known(a, o.server)
+	if a.Idempotency != "" {
+		known = append(known, idempotencyKey.String(a.Idempotency))
 	}
 	ctx, span := o.tracer.Start(ctx, a.Method+" "+a.Route, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithTimestamp(a.Start), trace.WithAttributes(attributes...))
-	if failure != "" {
-		span.SetStatus(codes.Error, description(a))
+		trace.WithTimestamp(a.Start), trace.WithAttributes(known...))
+	if a.Attempts > 1 {
+		span.SetAttributes(semconv.HTTPRequestResendCount(a.Attempts - 1))
 	}
-	o.duration.RecordSet(ctx, a.Duration.Seconds(), set) // in the context of the span, which is the exemplar
-	span.End(trace.WithTimestamp(a.Start.Add(a.Duration)))
+	return ctx, func(a lending.Call) {
+		failure := errorType(a)
+		became := became(a, failure)
+		// The measurement is in the context of the span, which is its exemplar.
+		o.duration.RecordSet(ctx, a.Duration.Seconds(), attribute.NewSet(append(known, became...)...))
+		end(span, a, failure, description(a), became)
+	}
 }
 
-// attributes returns the attributes of the span and of the measurement.
-func (o *observer) attributes(a lending.Attempt, failure string) []attribute.KeyValue {
-	attributes := append([]attribute.KeyValue{
-		semconv.HTTPRequestMethodKey.String(a.Method),
-		semconv.URLTemplate(a.Route),
-		effectKey.String(a.Effect.String()),
-		outcomeKey.String(a.Outcome.String()),
-	}, o.server...)
-	if a.Idempotency != "" {
-		attributes = append(attributes, idempotencyKey.String(a.Idempotency))
+// known returns the attributes at the start of a call or an attempt.
+func known(c lending.Call, server []attribute.KeyValue) []attribute.KeyValue {
+	attributes := make([]attribute.KeyValue, 0, 12) // room for those at the end
+	return append(append(attributes,
+		semconv.HTTPRequestMethodKey.String(c.Method),
+		semconv.URLTemplate(c.Route),
+		effectKey.String(c.Effect.String())), server...)
+}
+
+// became returns the attributes at the end.
+func became(c lending.Call, failure string) []attribute.KeyValue {
+	attributes := append(make([]attribute.KeyValue, 0, 6), outcomeKey.String(c.Outcome.String()))
+	if c.StatusCode != 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(c.StatusCode))
 	}
-	if a.StatusCode != 0 {
-		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.StatusCode))
+	if major, minor, ok := http.ParseHTTPVersion(c.Protocol); ok {
+		version := strconv.Itoa(major)
+		if major < 2 {
+			version += "." + strconv.Itoa(minor)
+		}
+		attributes = append(attributes, semconv.NetworkProtocolVersion(version))
 	}
 	if failure != "" {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(failure))
@@ -149,17 +164,26 @@ func (o *observer) attributes(a lending.Attempt, failure string) []attribute.Key
 	return attributes
 }
 
+// end ends a span. A call that its caller canceled is no error.
+func end(span trace.Span, c lending.Call, failure, description string, attributes []attribute.KeyValue) {
+	if failure != "" {
+		span.SetStatus(codes.Error, description)
+	}
+	span.SetAttributes(attributes...)
+	span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
+}
+
 // description returns the text of an error, or "" if the status code is enough.
-func description(a lending.Attempt) string {
+func description(a lending.Call) string {
 	if a.Err == nil || a.StatusCode >= http.StatusMultipleChoices {
 		return ""
 	}
 	return a.Err.Error() // the text quotes no value
 }
 
-// errorType returns error.type, which is empty for success. After a status other than success
-// the body does not matter.
-func errorType(a lending.Attempt) string {
+// errorType returns error.type, which is empty for success and for an attempt that the caller canceled.
+// After a status other than success the body does not matter.
+func errorType(a lending.Call) string {
 	switch {
 	case refused(a.StatusCode):
 		return strconv.Itoa(a.StatusCode)
@@ -184,7 +208,7 @@ func kind(err error) string {
 	var network *net.OpError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return "canceled"
+		return "" // the conventions: no error
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	case errors.As(err, &dns):

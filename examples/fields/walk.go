@@ -16,7 +16,7 @@ type whose struct {
 
 // walk learns from all reads of a service for a customer and a partner.
 func (l *learner) walk(ctx context.Context, baseURL string, from whose, signIn lending.Option) error {
-	client, err := lending.New(baseURL, signIn, lending.WithCallObserver(l.observe))
+	client, err := lending.New(baseURL, signIn, lending.WithObserver(l.observe, nil))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -40,8 +41,10 @@ func Describe(err error) (text string, ok bool) {
 		return "the proxy does not connect" + to(network.Addr), true
 	case errors.As(err, &dns):
 		return "host not found: " + dns.Name, true
-	case isCertificate(err):
-		return "TLS certificate not accepted", true
+	case IsCertificate(err):
+		return "TLS certificate " + describeCertificate(err), true
+	case alert(err) != "":
+		return "the server ended TLS: " + alert(err), true
 	case IsPlaintext(err):
 		return "the server does not speak TLS", true
 	case dial(err) != nil:
@@ -54,6 +57,8 @@ func Describe(err error) (text string, ok bool) {
 		return "no such file or directory", true
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied", true
+	case isUnborn(err):
+		return "the server ended the HTTP/2 connection at once", true
 	case isStream(err):
 		return "the HTTP/2 stream was reset", true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
@@ -124,12 +129,63 @@ func dial(err error) *net.OpError {
 	return nil
 }
 
-// isCertificate reports whether the certificate was not accepted.
-func isCertificate(err error) bool {
+// IsCertificate reports whether one side did not accept the certificate of the other.
+func IsCertificate(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError
-	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname) || IsRefusal(err)
+}
+
+// describeCertificate says why a certificate was not accepted.
+func describeCertificate(err error) string {
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch text := "not accepted"; {
+	case IsRefusal(err):
+		return "of the client not accepted by the server: " + alert(err)
+	case errors.As(err, &authority):
+		return text + ": signed by an unknown authority"
+	case errors.As(err, &hostname):
+		return text + ": of another host"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return text + ": expired or not yet valid"
+	default:
+		return text
+	}
+}
+
+// refusals are the alerts of a server that does not accept a client's certificate (RFC 8446, 6.2),
+// in the words of crypto/tls, whose type is not exported.
+var refusals = []string{
+	"bad certificate", "unsupported certificate", "revoked certificate", "expired certificate",
+	"unknown certificate", "unknown certificate authority", "certificate required",
+}
+
+// IsTLS reports whether TLS failed because of a certificate or with an alert of the server, or may have.
+func IsTLS(err error) bool { return IsCertificate(err) || alert(err) != "" || isUnborn(err) }
+
+// IsRefusal reports whether the server refused the certificate of the client.
+func IsRefusal(err error) bool { return slices.Contains(refusals, alert(err)) }
+
+// isUnborn reports whether a connection of HTTP/2 was closed before its first request was written.
+// The error of net/http has no type.
+func isUnborn(err error) bool {
+	return strings.Contains(err.Error(), "http2: client conn could not be established")
+}
+
+// NeverServed reports whether the server ended a new connection before it could read a request: in TLS
+// 1.3 the refusal of a client's certificate comes after the request has left.
+func NeverServed(err error) bool { return err != nil && (IsRefusal(err) || isUnborn(err)) }
+
+// alert returns the words of an alert of the server, "" if err is none.
+func alert(err error) string {
+	network, ok := errors.AsType[*net.OpError](err)
+	if !ok || network.Op != "remote error" {
+		return ""
+	}
+	return strings.TrimPrefix(network.Err.Error(), "tls: ")
 }
 
 // IsPlaintext reports whether the server answered a TLS handshake in plain HTTP. The error of

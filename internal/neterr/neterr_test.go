@@ -53,12 +53,12 @@ func TestDescribe(t *testing.T) {
 		},
 		{
 			"TLS", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
-			"TLS certificate not accepted", true, true,
+			"TLS certificate not accepted: signed by an unknown authority", true, true,
 		},
 		{
 			"hostname",
 			x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"},
-			"TLS certificate not accepted", false, false,
+			"TLS certificate not accepted: of another host", false, false,
 		},
 		{
 			"plaintext", errors.New("http: server gave HTTP response to HTTPS client"),

@@ -32,7 +32,7 @@ func (t *Types) flawOf(v reflect.Value) string {
 		case flaw != "":
 			return flaw
 		case p.depth > maxNesting:
-			return "is nested too deep"
+			return tooDeep
 		case marshals(p.Value):
 			p.depth = math.MinInt // its JSON may differ from its content
 		}
@@ -51,6 +51,21 @@ func (t *Types) flawOf(v reflect.Value) string {
 		}
 	}
 	return ""
+}
+
+// identity tells pointers, maps and slices apart.
+type identity struct {
+	at     uintptr
+	length int
+	of     reflect.Type
+}
+
+func identityOf(v reflect.Value) identity {
+	id := identity{at: v.Pointer(), of: v.Type()}
+	if v.Kind() == reflect.Slice {
+		id.length = v.Len()
+	}
+	return id
 }
 
 // flawAt is the flaw of v itself, not of its parts.

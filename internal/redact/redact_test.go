@@ -99,18 +99,3 @@ func TestHide(t *testing.T) {
 	assert.NotErrorAs(t, none, &own)
 	assert.NotErrorIs(t, none, sentinel)
 }
-
-// TestName holds which texts of others show.
-func TestName(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"errors[0].field_1-x:$|", "errors[0].field_1-x:$|"},
-		{"", ""},
-		{"two words", redact.Placeholder},
-		{"a'b", redact.Placeholder},
-		{"é", redact.Placeholder},
-		{strings.Repeat("a", 128), strings.Repeat("a", 128)},
-		{strings.Repeat("a", 129), redact.Placeholder},
-	} {
-		t.Run(test.text, func(t *testing.T) { assert.Equal(t, test.want, redact.Name(test.text)) })
-	}
-}

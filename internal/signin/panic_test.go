@@ -58,22 +58,26 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 			{"acquiring", inStep("acquire")},
 			{"releasing", inStep("release")},
 			{"observer", func(*hookedStore) []lending.Option {
-				return []lending.Option{lending.WithObserver(func(context.Context, lending.Attempt) { strike() })}
+				return []lending.Option{lending.WithObserver(nil,
+					func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
+						strike()
+						return nil, nil //nolint:nilnil // both may be nil
+					})}
 			}},
 			{"begin", func(*hookedStore) []lending.Option {
-				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
+				return []lending.Option{lending.WithObserver(func(context.Context, lending.Call) (context.Context,
 					func(lending.Call),
 				) {
 					strike()
 					return nil, nil //nolint:nilnil // both may be nil
-				})}
+				}, nil)}
 			}},
 			{"end", func(*hookedStore) []lending.Option {
-				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
+				return []lending.Option{lending.WithObserver(func(context.Context, lending.Call) (context.Context,
 					func(lending.Call),
 				) {
 					return nil, func(lending.Call) { strike() } //nolint:nilnil // it may be nil
-				})}
+				}, nil)}
 			}},
 		} {
 			runInBubble(t, tt.what+" "+test.how, func(t *testing.T, service *lendingtest.Service) {

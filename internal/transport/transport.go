@@ -12,10 +12,16 @@ import (
 
 // New returns a transport for reads, with a limit on every stage and on connections. Idle
 // connections live for a few seconds, far less than at a load balancer: a burst of reads shares a
-// connection, and few requests meet a closing connection.
-func New(maxConns int) *http.Transport {
+// connection, and few requests meet a closing connection. The transport owns secure, which may be nil.
+func New(maxConns int, secure *tls.Config) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
+	if secure == nil {
+		secure = &tls.Config{}
+	}
+	if secure.ClientSessionCache == nil {
+		secure.ClientSessionCache = tls.NewLRUClientSessionCache(8) // for the connections of Fresh
+	}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -28,7 +34,7 @@ func New(maxConns int) *http.Transport {
 		MaxConnsPerHost:        maxConns, // counts connections being dialed, even for canceled calls
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
-		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for the connections of Fresh
+		TLSClientConfig:        secure,
 	}
 }
 

@@ -52,7 +52,7 @@ func TestRulesOfUploadsAreStated(t *testing.T) {
 	named := id + "&fileType=VoidedCheck&fileName=a.pdf"
 	s.ok("addOrUpdateBankingData", id, bankData)
 	s.ok("processApplication", id, "")
-	requirement := "&supportingDocumentId=" + s.member(s.ok("getRequiredDocuments", id, ""), "supportingDocumentId")
+	requirement := "&supportingDocumentId=" + s.member(s.ok("getRequiredDocuments", id, ""), "0.supportingDocumentId")
 	for upload, params := range map[string]string{
 		"submitBankstatementDocument": id + "&fileName=a.pdf", "submitDocument": named,
 		"submitRequiredDocument": named + requirement,
@@ -68,7 +68,7 @@ func TestRulesOfUploadsAreStated(t *testing.T) {
 	}
 	s.ok("addCompanyDetails", id, `{}`)
 	s.ok("addPrimaryApplicantDetails", id, `{}`)
-	signer := id + "&applicantId=" + s.member(s.ok("getAllApplicants", id, ""), "id")
+	signer := id + "&applicantId=" + s.member(s.ok("getAllApplicants", id, ""), "0.id")
 	for _, empty := range []string{"signature", "signature2"} {
 		s.refused("signContract", signer, strings.Replace(signatures, `"`+empty+`":"aW1hZ2U="`, `"`+empty+`":""`, 1))
 	}

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -183,14 +184,21 @@ func decode[T any](s *suite, response string) (value T) {
 	return value
 }
 
-// member finds a text in a JSON object, or in the first object of an array.
-func (s *suite) member(response, name string) string {
+// member returns a text of a response: "1.id" is the id of the second element, "" the response itself.
+func (s *suite) member(response, path string) string {
 	s.Helper()
-	if strings.HasPrefix(response, "[") {
-		response = string(decode[[]json.RawMessage](s, response)[0])
+	value := decode[any](s, response)
+	for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
+		if rows, ok := value.([]any); ok {
+			i, err := strconv.Atoi(name)
+			require.NoError(s, err)
+			value = rows[i]
+		} else {
+			value = value.(map[string]any)[name]
+		}
 	}
-	text, ok := decode[map[string]any](s, response)[name].(string)
-	require.True(s, ok, "%s in %s", name, response)
+	text, ok := value.(string)
+	require.True(s, ok, "%s in %s", path, response)
 	return text
 }
 

@@ -55,23 +55,13 @@ type Trial struct {
 	// Killed is called between two workers, for example to kill the server of the log; nil for
 	// nothing.
 	Killed func()
-
-	// Tell is called from time to time with the progress; nil for nothing.
-	Tell func(Progress)
-}
-
-// Progress is the progress of a trial.
-type Progress struct {
-	Elapsed   time.Duration
-	Confirmed int // withdrawals
-	Kills     int // of workers
-	Lost      int // lost responses
-	Done      bool
 }
 
 // Result is the counts of the service.
 type Result struct {
-	Progress
+	Elapsed  time.Duration
+	Kills    int // of workers
+	Lost     int // lost responses
 	State    lendingtest.Snapshot
 	InDoubt  []string                  // keys whose outcome a worker did not know
 	Reviewed []string                  // keys that a person looked up
@@ -114,9 +104,10 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	if err := r.service.Wait(ctx); err != nil { // for late commands
 		return Result{}, err
 	}
-	r.done = true
-	r.tell()
-	result := Result{Progress: r.progress(), executed: map[string]map[string]int{}, State: r.service.Snapshot()}
+	result := Result{
+		Elapsed: time.Since(r.start), Kills: r.kills, Lost: int(r.lost.Load()), State: r.service.Snapshot(),
+		executed: map[string]map[string]int{},
+	}
 	result.InDoubt, result.Reviewed = r.books.result()
 	for _, route := range routes {
 		all, executed := r.service.ExecutedFor(route), map[string]int{}
@@ -137,11 +128,10 @@ type run struct {
 	Trial
 	service *lendingtest.Service
 	start   time.Time
-	done    bool
 	lost    atomic.Int64
 	books   books
 
-	mu     sync.Mutex // locked while Killed and Tell run
+	mu     sync.Mutex // locked while Killed runs
 	doomed int        // workers that are killed or about to be killed
 	kills  int
 }
@@ -261,22 +251,9 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 		case <-ctx.Done():
 			kill()
 		case <-tick.C:
-			r.tell()
 			if death == nil && r.due() {
 				death = time.After(rand.N(r.Life))
 			}
 		}
-	}
-}
-
-func (r *run) progress() Progress {
-	return Progress{time.Since(r.start), r.service.Executed(Confirm), r.kills, int(r.lost.Load()), r.done}
-}
-
-func (r *run) tell() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.Tell != nil {
-		r.Tell(r.progress())
 	}
 }

@@ -208,3 +208,10 @@ func (s *Renewing) Token(context.Context) (lending.Token, error) {
 
 // Invalidate counts the rejection.
 func (s *Renewing) Invalidate(lending.Token) { s.Refused.Add(1) }
+
+// Attempts is the option to call ended at the end of each attempt, with the context of the call.
+func Attempts(ended func(context.Context, lending.Call)) lending.Option {
+	return lending.WithObserver(nil, func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		return ctx, func(attempt lending.Call) { ended(ctx, attempt) }
+	})
+}
