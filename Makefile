@@ -33,8 +33,8 @@ help:
 ##@ Use
 
 .PHONY: demo test cover race contrib fuzz bench flaky mutants
-demo: ## Run the quickstart against the service in process
-	go run ./examples/quickstart
+demo: ## Take ten orders to a withdrawal, in a backend that is killed again and again
+	go -C contrib/bolt run ./examples/order
 
 test: ## Run the tests
 	go test ./...
@@ -129,7 +129,7 @@ sized := . ./guarantees ./idempotency/... ./webhook ./lendingtest ./shapes $(add
 # For darwin and windows vet compiles what a program imports, and checks the types of programs and tests; the programs
 # that users install are linked. The one function of contrib/river knows no system, and River takes a minute for each.
 cross: ## Run the tests of what counts on 32 bits, where linux/386 runs, and compile the library and its tests for it, darwin and windows
-	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./examples/quickstart; \
+	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./cmd/lending-ops; \
 	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; go vet ./...; \
 	  if [ $$status != 126 ]; then go test -vet=off -skip '$(slow)' $(sized); else \
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; fi

@@ -110,7 +110,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
 	flags.StringVar(&s.scenario, "scenario", "", "play the timed orders in this file, see lendingtest/RECIPES.md")
-	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which examples/fields -state or package shapes has learned from real responses")
+	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which package shapes has learned from real responses")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -200,7 +200,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	defer p.service.Close()
 	defer p.services.Close()
 	if s.state != "" {
-		if err := restore(p.service, s.state); err != nil {
+		if p.unknown, err = restore(p.service, s.state); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
@@ -262,7 +262,7 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 func serve(ctx context.Context, listener net.Listener, p *site, printer *log.Logger) error {
 	s, service := p.set, p.service
 	if s.state != "" {
-		stop, err := keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })
+		stop, err := keep(service, &p.feed.News, s.state, p.unknown, func(err error) { printer.Print(err) })
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}

@@ -460,6 +460,20 @@ func TestState(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, bytes.Replace(kept, []byte("{"), []byte(`{"later":{"x":1},`), 1), 0o600))
+	require.NoError(t, start(t, "-log=false", "-state", file).stop())
+	again, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(again), `"later":{"x":1}`, "a member of a later release survives")
+	newer := `{"v":3,"later":[1],"ahead":[1]}`
+	require.NoError(t, os.WriteFile(file, []byte(newer), 0o600))
+	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
+		"the state was written by a newer release, at least v0.3; update this replica")
+	again, err = os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, newer, string(again))
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
 		"is not the state of a sandbox")
