@@ -225,7 +225,9 @@ var nextTests = []struct {
 	}, stop},
 	{"another request's key", "ErrKeyReused", func(d *desk) error {
 		require.NoError(d.t, d.create("k"))
-		return d.sendLink("k")
+		err := d.sendLink("k")
+		assert.Equal(d.t, lending.OutcomeDone, lending.OutcomeOf(err), "of the first request")
+		return err
 	}, stop},
 	{"in progress", "ErrInProgress", func(d *desk) error {
 		d.Fail(nextCreate, lendingtest.Fault{DelayBefore: time.Minute})

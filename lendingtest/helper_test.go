@@ -178,7 +178,7 @@ func (r reply) refused(status int, code string, fields ...string) problem {
 	r.t.Helper()
 	require.NoError(r.t, r.err)
 	require.Equal(r.t, status, r.status, r.body)
-	require.Equal(r.t, "application/problem+json; charset=utf-8", r.header.Get("Content-Type"))
+	require.Equal(r.t, "application/json; charset=utf-8", r.header.Get("Content-Type"))
 	d := json.NewDecoder(strings.NewReader(r.body))
 	d.DisallowUnknownFields()
 	var p problem

@@ -28,7 +28,8 @@ func journey(t *testing.T, r *rig) {
 	receiver := newReceiver(t)
 	r.token = ""
 	known := map[string]string{
-		"mine": mine[1:], "partner": lendingtest.PartnerID, "receiver": receiver.URL, "bank": bankData, "invoice": invoice,
+		"mine": mine[1:], "partner": lendingtest.PartnerID, "agent": lendingtest.AgentID, "receiver": receiver.URL,
+		"bank": bankData, "invoice": invoice,
 		"signatures": signatures, "more": `"password":"Secret-12","mobileNumber":"(555) 010-0199"`,
 	}
 	fill := func(text string) string {

@@ -33,8 +33,8 @@ func reading() []Assumption { //nolint:funlen // a table
 			Where:    "lendingtest",
 			IfFalse:  "Your program sees 403 and not 404.",
 			Measured: "needs an identifier of another partner",
-			Set:      "a case for lending.ErrForbidden beside IsNotFound",
-			Codes:    []string{"PartnerNotAssigned"},
+			Set:      "a case for lending.ErrForbidden beside IsNotFound; lendingtest.WithForbiddenRecords",
+			Codes:    []string{"PartnerNotAssigned", "AgentNotAssigned"},
 		},
 		{
 			Name: "malformed identifier", Level: Look,
@@ -116,7 +116,7 @@ func records() []Assumption {
 		},
 		{
 			Name: "problem record", Level: Look,
-			What:     "A refusal has the published problem record, as application/problem+json.",
+			What:     "A refusal has the published problem record, as application/json.",
 			Where:    "Error.Problem; IsNotFound",
 			IfFalse:  "Error.Problem is empty, and a missing record is not recognised.",
 			Measured: "learns the fields and the content type of each refusal",

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The sandbox of these tests is the container's program, built from the files that the Dockerfile copies: static, so that
-// it runs in an empty image as anybody. The entry point serves until docker stop, which sends SIGTERM.
+// The sandbox of these tests is the container's program, built from the files that the Dockerfile
+// copies: static, so that it runs in an empty image as anybody. The entry point serves until docker
+// stop, which sends SIGTERM.
 func TestContainer(t *testing.T) {
 	built, err := elf.Open(program)
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestContainer(t *testing.T) {
 	text, err := dockerfile()
 	require.NoError(t, err)
 	assert.Regexp(t, `(?m)^FROM scratch$`, text)
-	assert.Regexp(t, regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`), text)
+	assert.Regexp(t, `(?m)^USER [1-9]\d*:[1-9]\d*$`, text)
 	line, err := lineOf(text, `ENTRYPOINT (.*)`)
 	require.NoError(t, err)
 	var entry []string

@@ -37,7 +37,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	for id, op := range s.operations {
 		assert.Positive(t, s.done[id], "%s was never exercised", op.route())
 	}
-	for _, more := range []string{problemType, noContent, mediaType} {
+	for _, more := range []string{noContent, mediaType} {
 		assert.Positive(t, s.beyond[more], "the fake no longer departs: %s", more)
 	}
 	if s.prism != nil {
@@ -74,7 +74,8 @@ func (s *suite) journey() (secret string) {
 	steps, err := os.ReadFile("../../lendingtest/testdata/journey.txt")
 	require.NoError(s, err)
 	known := map[string]string{
-		"mine": partner, "partner": lendingtest.PartnerID, "receiver": s.receiver, "bank": bankData, "invoice": invoice,
+		"mine": partner, "partner": lendingtest.PartnerID, "agent": lendingtest.AgentID, "receiver": s.receiver,
+		"bank": bankData, "invoice": invoice,
 		"signatures": signatures, "more": `"password":"Secret-12","mobileNumber":"(555) 010-0199"`,
 	}
 	fill := func(text string) string {
@@ -167,7 +168,8 @@ func (s *suite) user(name string) string {
 
 func (s *suite) application(customer string) string {
 	return `{"customerId":"` + customer + `","businessName":"Lovelace Analytics","businessZip":"94105",` +
-		`"extraInformation":{"years":"7"},"partnerId":"` + lendingtest.PartnerID + `","agentId":"` + unknownID + `"}`
+		`"extraInformation":{"years":"7"},"partnerId":"` + lendingtest.PartnerID +
+		`","agentId":"` + lendingtest.AgentID + `"}`
 }
 
 const bankData = `{"accounts":[{"accountNumber":"1","balance":"48210.55","transactions":[{"date":"2026-08-03",` +

@@ -27,7 +27,7 @@ func TestRulesOfRecordsAreStated(t *testing.T) {
 		{"createApplication", "", s.application(customer), `"years":"7"`, `"else":{"a":"b"}`},
 		{"createApplication", "", s.application(customer), customer, "no-uuid"},
 		{"createApplication", "", s.application(customer), lendingtest.PartnerID, zeroID},
-		{"createApplication", "", s.application(customer), unknownID, zeroID},
+		{"createApplication", "", s.application(customer), lendingtest.AgentID, zeroID},
 		{"createApplications", "", "[" + s.application(customer) + "]", `"years":"7"`, `"years":"seven"`},
 		{"login", "", `{"username":"a","password":"b"}`, `,"password":"b"`, ""},
 		{"validateTwoFactor", "", `{"username":"a","code":"b"}`, `,"code":"b"`, ""},
