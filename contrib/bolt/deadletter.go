@@ -200,7 +200,7 @@ func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (
 			for _, key := range keys {
 				number := key[len(key)-8:]
 				trace := traces[string(number)]
-				if string(bucket) == string(dead) {
+				if bytes.Equal(bucket, dead) {
 					trace.ID = idOfLetter(key)
 				}
 				if err := errors.Join(tx.Bucket(bucket).Delete(key), removeEvent(tx, number, trace)); err != nil {

@@ -248,7 +248,7 @@ func (s idempotencyStore) newer() {
 	s.save(store.Entry{Key: "orders:now", State: store.Sent, Data: []byte("data")})
 	s.loads(entry, "it is of a newer release")
 	listed, err := s.entries.List(s.Context(), store.Filter{Prefix: "orders:", States: []store.State{state}, Limit: 2})
-	if err != nil || len(listed) != 1 || listed[0].Key != entry.Key || string(listed[0].Data) != string(entry.Data) {
+	if err != nil || len(listed) != 1 || listed[0].Key != entry.Key || !bytes.Equal(listed[0].Data, entry.Data) {
 		s.Fatalf("List of a state of a newer release: got %v and error %v, want %v", listed, err, entry)
 	}
 }
