@@ -318,20 +318,20 @@ func missing(result reflect.Value) *shapeError {
 	switch r := result.Interface().(type) {
 	case Secret:
 		if r.IsZero() {
-			return &shapeError{want: "a token", got: "an empty string"}
+			return &shapeError{Want: "a token", Got: "an empty string"}
 		}
 	case interface{ missing() *shapeError }:
 		return r.missing()
 	}
 	if result.Kind() == reflect.Array && result.IsZero() {
-		return &shapeError{want: "a UUID", got: "the zero UUID"}
+		return &shapeError{Want: "a UUID", Got: "the zero UUID"}
 	}
 	if result.Kind() != reflect.Slice || !reflect.PointerTo(result.Type().Elem()).Implements(withParts) {
 		return nil
 	}
 	for i := range result.Len() {
 		if err := missing(result.Index(i).Addr()); err != nil {
-			return err.within(fmt.Sprintf("[%d]", i))
+			return err.Within(fmt.Sprintf("[%d]", i))
 		}
 	}
 	return nil

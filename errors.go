@@ -274,7 +274,7 @@ func (e *Error) isNotFound() bool {
 func mayBeNotFound(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
 	part, lost := errors.AsType[*shapeError](err)
-	return IsNotFound(err) || lost && part.path == "id" ||
+	return IsNotFound(err) || lost && part.Path == "id" ||
 		ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
 }
 

@@ -11,8 +11,10 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/lendingapi/lending-go/internal/canonical"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
@@ -270,7 +272,9 @@ func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWit
 // Account is [Client.Account] of the client of the call.
 func (m *MutationCall) Account() string { return m.exchange().client.settings().account }
 
-// Fingerprint returns an HMAC of the request with key, over arguments, query and body. Secrets
+// Fingerprint returns an HMAC of the request with key, over arguments, query and body. The HMAC
+// belongs to the JSON of the request and not to its Go type: the order of members, members with zero
+// values, the spelling of numbers and the zone of times change nothing. Secrets
 // are excluded: they could be guessed, and a request with another one-time password is the same
 // request. For an upload the HMAC covers the name, the size, and the content if it can be read
 // twice. Fingerprint fails if the content cannot be read.
@@ -280,8 +284,10 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 	for _, arg := range r.args {
 		fmt.Fprintf(sum, "%q\n", arg)
 	}
-	for p := range r.public() {
-		fmt.Fprintf(sum, "%q=%q\n", p.name, p.value)
+	query := slices.Collect(r.public())
+	slices.SortStableFunc(query, func(a, b param) int { return strings.Compare(a.name, b.name) })
+	for _, p := range query {
+		fmt.Fprintf(sum, "%q=%q\n", p.name, canonical.Text(p.value))
 	}
 	if u, ok := r.body.(*upload); ok {
 		err := u.print(ctx, sum)
@@ -291,7 +297,7 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 		return sum.Sum(nil), nil
 	}
 	body, err := encodeWithoutSecrets(r.body)
-	_, _ = sum.Write(body)
+	_, _ = sum.Write(canonical.JSON(body))
 	return sum.Sum(nil), err
 }
 

@@ -90,7 +90,7 @@ func (p *Page[T]) missing() *shapeError {
 	if p.Data != nil || p.total() == 0 {
 		return nil
 	}
-	return &shapeError{path: "data", want: "an array", got: cmp.Or(p.member("data"), "nothing")}
+	return &shapeError{Path: "data", Want: "an array", Got: cmp.Or(p.member("data"), "nothing")}
 }
 
 // total is the TotalCount of the service, -1 if the response has no valid total.

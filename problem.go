@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/recordjson"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -216,20 +217,4 @@ func (p *ProblemDetails) isOfService() bool {
 var utf8BOM = []byte("\xEF\xBB\xBF")
 
 // shapeError is a value of the response with the wrong JSON type.
-type shapeError struct {
-	safe
-
-	path, want, got string
-}
-
-func (e *shapeError) Error() string {
-	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
-}
-
-// within adds the outer field or element to the path.
-func (e *shapeError) within(outer string) *shapeError {
-	if e != nil {
-		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
-	}
-	return e
-}
+type shapeError = recordjson.Misshape

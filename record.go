@@ -177,10 +177,7 @@ func refused(err error) error {
 
 // decodeValue fills v, a zero value, from the JSON value at i in text.
 func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
-	if m := types.Decode((*text).text, i, v, *text); m != nil {
-		return &shapeError{path: m.Path, want: m.Want, got: m.Got}
-	}
-	return nil
+	return types.Decode((*text).text, i, v, *text)
 }
 
 // unmarshalRecord is the UnmarshalJSON of a record with typed fields.
@@ -400,5 +397,5 @@ func (r Record) missingID(name string, lost bool) *shapeError {
 			}
 		}
 	}
-	return &shapeError{path: name, want: "a UUID", got: got}
+	return &shapeError{Path: name, Want: "a UUID", Got: got}
 }

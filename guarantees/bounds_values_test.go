@@ -60,19 +60,19 @@ var dangerous = map[string]struct {
 		m := catalog.Unpublished{"a": 1}
 		m["self"] = m
 		return m
-	}, "Extra.self holds itself"},
+	}, "Extra.self.self.self is nested too deep, or holds itself"},
 	"a map in itself, wide": {func() any {
 		m := catalog.Unpublished{}
 		for i := range 50 {
 			m[fmt.Sprint(i)] = []any{m, m}
 		}
 		return m
-	}, "Extra.0[0] holds itself"},
+	}, "Extra.0[0].0 is nested too deep, or holds itself"},
 	"a typed map in itself": {func() any {
 		m := mapOfSelf{}
 		m["self"] = m
 		return m
-	}, "Extra.self holds itself"},
+	}, "Extra.self.self.self is nested too deep, or holds itself"},
 	"a map that doubles forty times": {func() any {
 		m := catalog.Unpublished{"leaf": strings.Repeat("x", 1<<20)}
 		for range 40 {
@@ -84,22 +84,22 @@ var dangerous = map[string]struct {
 		s := []any{0, nil}
 		s[1] = s
 		return catalog.Unpublished{"list": s}
-	}, "Extra.list[1] holds itself"},
+	}, "Extra.list[1][1] is nested too deep, or holds itself"},
 	"a typed slice in itself": {func() any {
 		s := make(listOfSelf, 1)
 		s[0] = s
 		return catalog.Unpublished{"list": s}
-	}, "Extra.list[0] holds itself"},
+	}, "Extra.list[0][0] is nested too deep, or holds itself"},
 	"a pointer to itself": {func() any {
 		var p any
 		p = &p
 		return catalog.Unpublished{"p": p}
-	}, "Extra.p holds itself"},
+	}, "Extra.p is nested too deep, or holds itself"},
 	"a typed pointer to itself": {func() any {
 		var p pointer
 		p = &p
 		return catalog.Unpublished{"p": p}
-	}, "Extra.p holds itself"},
+	}, "Extra.p is nested too deep, or holds itself"},
 	"a struct in itself": {func() any {
 		r := &ring{}
 		r.Next = r
@@ -114,33 +114,33 @@ var dangerous = map[string]struct {
 		m := catalog.Unpublished{}
 		m["record"] = lending.CompanyDataRequest{Extra: m}
 		return m
-	}, "Extra.record.Extra holds itself"},
+	}, "Extra.record.Extra.record is nested too deep, or holds itself"},
 	"a request record that writes itself, in itself": {func() any {
 		s := &lending.WebhookSubscription{WebhookURI: "https://partner.example"}
 		s.Extra = catalog.Unpublished{"webhook": s}
 		return catalog.Unpublished{"subscription": s}
-	}, "Extra.subscription.Extra.webhook holds itself"},
+	}, "Extra.subscription.Extra.webhook is nested too deep, or holds itself"},
 	"nested without end, as good as": {func() any {
 		var v any
 		for range 1_000_000 {
 			v = []any{v}
 		}
 		return catalog.Unpublished{"deep": v}
-	}, "Extra.deep[0][0] is nested too deep"},
+	}, "Extra.deep[0][0] is nested too deep, or holds itself"},
 	"records nested without end, as good as": {func() any {
 		var r lending.CompanyDataRequest
 		for range 1_000_000 {
 			r = lending.CompanyDataRequest{Extra: r}
 		}
 		return catalog.Unpublished{"deep": r}
-	}, "Extra.deep.Extra.Extra is nested too deep"},
+	}, "Extra.deep.Extra.Extra is nested too deep, or holds itself"},
 	"a long list of structs": {func() any {
 		var r *ring
 		for range 1_000_000 {
 			r = &ring{r}
 		}
 		return catalog.Unpublished{"deep": r}
-	}, "Extra.deep is nested too deep"},
+	}, "Extra.deep is nested too deep, or holds itself"},
 	"nested deep": {func() any {
 		var v any
 		for range 9_000 {

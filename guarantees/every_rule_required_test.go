@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -125,72 +124,6 @@ func callWithNothing(t *testing.T, client *lending.Client, name string) error {
 	results := call.Call(args)
 	err, _ := reflect.TypeAssert[error](results[len(results)-1])
 	return err
-}
-
-// TestEachFieldIsRequired leaves out the fields in turn.
-func TestEachFieldIsRequired(t *testing.T) {
-	ctx, client := t.Context(), wire.Silent(t)
-	full := lending.CustomerData{
-		FirstName: "Ada", LastName: "L", Address: "1 A St", State: "CA", City: "SF",
-		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100", DateOfBirth: catalog.Born,
-	}
-	for _, test := range []struct {
-		want     string
-		leaveOut func(*lending.CustomerData)
-	}{
-		{"firstname", func(d *lending.CustomerData) { d.FirstName = "" }},
-		{"lastname", func(d *lending.CustomerData) { d.LastName = "" }},
-		{"address", func(d *lending.CustomerData) { d.Address = "" }},
-		{"state", func(d *lending.CustomerData) { d.State = "" }},
-		{"city", func(d *lending.CustomerData) { d.City = "" }},
-		{"ssn", func(d *lending.CustomerData) { d.SSN = lending.Secret{} }},
-		{"mobile", func(d *lending.CustomerData) { d.Mobile = "" }},
-		{"dateOfBirth", func(d *lending.CustomerData) { d.DateOfBirth = time.Time{} }},
-	} {
-		t.Run(test.want, func(t *testing.T) {
-			data := full
-			test.leaveOut(&data)
-			assert.Equal(t, test.want+" required",
-				catalog.Refused(t, second(client.Applications.UpdateCustomerData(ctx, catalog.Application, data))))
-		})
-	}
-	password, code := lending.NewSecret("p"), lending.NewSecret("012345")
-	for _, test := range []struct {
-		want string
-		err  error
-	}{
-		{"name required", second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "", "94105"))},
-		{"zipCode required", second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "B", ""))},
-		{"zipcode required", second(client.Applications.UpdateData(ctx, catalog.Application,
-			lending.ApplicationData{Name: "B", StartDate: catalog.Start}))},
-		{"startDate required", second(client.Applications.UpdateData(ctx, catalog.Application,
-			lending.ApplicationData{Name: "B", ZipCode: "94105"}))},
-		{"password required", second(client.Auth.Login(ctx, lending.LoginRequest{Username: "ada"}))},
-		{"code required", second(client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{Username: "ada"}))},
-		{"fileType required", client.Approval.SubmitDocument(ctx, catalog.Application, "", catalog.File())},
-		{"fileName required", client.Approval.SubmitDocument(ctx, catalog.Application, "Other",
-			lending.Document{Content: catalog.File().Content})},
-		{"content required", client.Approval.SubmitDocument(ctx, catalog.Application, "Other",
-			lending.Document{Name: "a.pdf"})},
-		{"email format", second(client.Applications.CreateCustomer(ctx, lending.UserRequest{
-			MobileNumber: "4155550100",
-			Password:     password,
-		}))},
-		{"otp required", second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(),
-			lending.WithdrawInvoiceRequestData{
-				DateUTC: catalog.Date,
-			}))},
-		{"dateUTC required", second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(),
-			lending.WithdrawInvoiceRequestData{OTP: code}))},
-	} {
-		assert.Equal(t, test.want, catalog.Refused(t, test.err))
-	}
-	for _, username := range []error{
-		second(client.Auth.Login(ctx, lending.LoginRequest{Password: password})),
-		second(client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{Code: code})),
-	} {
-		assert.Equal(t, "username required", catalog.Refused(t, username))
-	}
 }
 
 // A log or a proxy may misread control bytes, so none travels in a path or a query. Bytes outside

@@ -50,6 +50,7 @@ func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 			`{"a":{"webhookUri":"","secret":"hush","b":1}}`,
 		},
 		{"bytes, not UTF-8", catalog.Unpublished{"a": "\xff"}, "Extra.a unsafe"},
+		{"a name, not UTF-8", catalog.Unpublished{"a": map[string]any{"\xff": 1}}, "Extra.a unsafe"},
 		{"a name twice", json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -267,45 +267,104 @@ func TestFailureInA200IsReported(t *testing.T) {
 	assert.ErrorContains(t, err, "applicationId: want a UUID, got nothing")
 }
 
+// planID is in the request of confirm.
+const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"`
+
+// confirm confirms a withdrawal at a service that answers with body. NEW in body is a new UUID, and HELD
+// a UUID of the request.
+func confirm(t *testing.T, body string) error {
+	t.Helper()
+	body = strings.NewReplacer("NEW", someID, "HELD", `"`+catalog.Loan.String()+`"`).Replace(body)
+	client := wire.Serve(t, wire.Answer(http.StatusOK, body))
+	confirmed, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(),
+		lending.WithdrawInvoiceRequestData{
+			DateUTC: catalog.Date, OTP: lending.NewSecret("012345"),
+			Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
+		})
+	if err == nil {
+		assert.Equal(t, body, string(confirmed.Raw()))
+	}
+	return err
+}
+
 // A bare UUID confirms a withdrawal, and no word of the withdrawal's record contradicts it.
 func TestConfirmationNeedsAUUIDAndNoWords(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		someID, `{"data":` + someID + `}`,
-		`{"id":` + someID + `,"businessName":"Failsafe Ltd","status":"Active","isRevolving":false}`,
+		`NEW`, `{"id":NEW}`, `{"Id":NEW}`, `{"guid":NEW}`, `{"data":NEW}`, `{"result":NEW,"statusCode":200}`,
+		`{"result":NEW,"targetUrl":null,"success":true,"error":null,"unAuthorizedRequest":false,"__abp":true}`,
+		`{"data":NEW,"message":"The withdrawal is on its way","succeeded":true,"errors":[]}`,
+		`{"data":NEW,"message":null,"errors":{ },"isSuccess":"True"}`, `{"id":NEW,"message":"OK","code":0}`,
+		`{"id":NEW,"loanId":HELD,"status":"Completed","fee":0,"dateUTC":"2024-01-02T03:04:05Z","currency":"USD"}`,
+		`{"id":NEW,"success":1,"hasErrors":false,"failed":false,"requiresOtp":false,"errorCode":"0"}`,
+		`{"id":NEW,"correlationId":NEW,"data":{"amount":1,"parts":[{"amount":1}]}}`,
+
+		// Words of the withdrawal's record that say nothing about the call.
+		`{"id":NEW,"businessName":"Failsafe Ltd","status":"Active","isRevolving":false}`,
+		`{"id":NEW,"message":"The previous code has expired; this one was accepted"}`,
+		`{"id":NEW,"accepted":false,"failed":true,"errorMessage":"none of the fees was refused"}`,
+		`{"id":NEW,"status":null,"state":"","code":0,"success":null,"previous":{"status":"Rejected"}}`,
 	} {
 		t.Run(body, func(t *testing.T) {
-			result, err := catalog.Calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(),
-				wire.Serve(t, wire.Answer(http.StatusOK, body)))
-			require.NoError(t, err)
-			confirmed, _ := result.(*lending.GuidApiResponse)
-			assert.Equal(t, body, string(confirmed.Raw()))
+			assert.NoError(t, confirm(t, body))
 		})
 	}
 }
 
-// A UUID anywhere else in a response proves no withdrawal.
+// A UUID anywhere else in a response proves no withdrawal, and the named member contradicts the UUID.
 func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	t.Parallel()
-	const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"` // is sent
-	for _, body := range []string{
-		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
-		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`,
-		`{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
-		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"success":"no","id":` + someID + `}`,
-		`{"status":"Ask for another code","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
-		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"errors":["Ask for another code"],"id":` + someID + `}`,
-		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"data":{"id":` + someID + `}}`,
+	for _, test := range []struct{ body, contradiction string }{
+		{`{"message":"OTP invalid","requestId":NEW}`, ""},
+		{`{"detail":"no","correlationId":NEW}`, ""},
+		{`{"accepted":false,"loanId":HELD}`, ""},
+		{`{"traceId":NEW}`, ""},
+		{`{"data":{"id":NEW}}`, ""},
+		{`{"data":[NEW]}`, ""},
+		{`{"id":HELD}`, ""},
+		{`HELD`, ""},
+		{`"00000000-0000-0000-0000-000000000000"`, ""},
+		{`"confirmed"`, ""},
+		{`{"id":12}`, ""},
+		{`[NEW]`, ""},
+		{`12`, ""},
+		{`true`, ""},
+		{`{}`, ""},
+		{`{"value":NEW}`, ""},
+		{`{"success":"false","id":NEW}`, "success"},
+		{`{"Success":0,"id":NEW}`, "Success"},
+		{`{"success":"no","id":NEW}`, "success"},
+		{`{"id":NEW,"response":{"success":false}}`, "success"},
+		{`{"id":NEW,"steps":[{"success":true},{"success":false}]}`, "success"},
+		{`{"id":NEW,"result":{"errors":["no"]}}`, "errors"},
+		{`{"id":NEW,"succeeded":false}`, "succeeded"},
+		{`{"status":"Rejected","id":NEW}`, "status"},
+		{`{"status":"Inactive","id":NEW}`, "status"},
+		{`{"status":"404","id":NEW}`, "status"},
+		{`{"status":{"name":"Rejected"},"id":NEW}`, "status"},
+		{`{"status":false,"id":NEW}`, "status"},
+		{`{"statusCode":400,"id":NEW}`, "statusCode"},
+		{`{"code":"OTP_INVALID","id":NEW}`, "code"},
+		{`{"code":-1,"id":NEW}`, "code"},
+		{`{"state":"waiting","data":NEW}`, "state"},
+		{`{"error":{"code":7},"id":NEW}`, "error"},
+		{`{"error":"no","id":NEW}`, "error"},
+		{`{"errors":["no"],"id":NEW}`, "errors"},
+		{`{"errors":[{}],"success":true,"id":NEW}`, "errors"},
+		{`{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`, ""},
+		{planID, ""},
+		{`{"data":` + planID + `}`, ""},
+		{`{"status":"Ask for another code","data":NEW}`, "status"},
+		{`{"errors":["Ask for another code"],"id":NEW}`, "errors"},
+		{`{"correlationId":NEW}`, ""},
 	} {
-		t.Run(body, func(t *testing.T) {
-			client := wire.Serve(t, wire.Answer(http.StatusOK, body))
-			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(),
-				lending.WithdrawInvoiceRequestData{
-					DateUTC: catalog.Date, OTP: lending.NewSecret("012345"),
-					Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
-				})
+		t.Run(test.body, func(t *testing.T) {
+			err := confirm(t, test.body)
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 			assert.NotContains(t, err.Error(), "another code")
+			if test.contradiction != "" {
+				assert.ErrorContains(t, err, ": "+test.contradiction+": ")
+			}
 		})
 	}
 }

@@ -163,32 +163,6 @@ type myError struct{ text string }
 
 func (e *myError) Error() string { return e.text }
 
-func TestStatusSentinels(t *testing.T) {
-	for _, test := range []struct {
-		status   int
-		sentinel error
-	}{
-		{401, lending.ErrUnauthorized},
-		{403, lending.ErrForbidden},
-		{404, lending.ErrNotFound},
-		{413, lending.ErrTooLarge},
-		{429, lending.ErrRateLimited},
-		{502, lending.ErrOutcomeUnknown},
-	} {
-		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
-			client := wire.Serve(t, wire.Answer(test.status, ``))
-			err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
-			for _, other := range []error{
-				lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
-				lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
-			} {
-				want := other == test.sentinel //nolint:errorlint // the very value
-				assert.Equal(t, want, errors.Is(err, other), "%d is %v", test.status, other)
-			}
-		})
-	}
-}
-
 // The text of an error quotes a value of a problem record only if the value looks like a code or a
 // name and is short.
 func TestOnlyNamesAreQuoted(t *testing.T) {

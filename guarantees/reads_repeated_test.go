@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -150,29 +149,6 @@ func TestLastResponseIsKeptAtTheDeadline(t *testing.T) {
 				assert.Equal(t, "Busy", failed.Problem.ErrorCode)
 				assert.Equal(t, "lending: GET /api/Application/application-status/{applicationId}: 503 Service "+
 					"Unavailable: context canceled: errorCode Busy: trace trace-1", err.Error())
-			})
-		})
-	}
-}
-
-func TestReadEndsAfterFiveAttempts(t *testing.T) {
-	reset := wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
-	for _, test := range []struct {
-		name   string
-		answer wire.RoundTripper
-	}{{"503", wire.Reply(503, busy)}, {"408", wire.Reply(408, "")}, {"reset", reset}} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client, attempts := inOrder(t, test.answer)
-				start := time.Now()
-				_, err := client.Applications.Status(t.Context(), catalog.Application)
-				require.Error(t, err)
-				assert.Equal(t, 5, *attempts)
-				assert.Less(t, time.Since(start), 10*time.Second)
-				var failed *lending.Error
-				require.ErrorAs(t, err, &failed)
-				assert.Equal(t, 5, failed.Attempts)
-				assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
 			})
 		})
 	}

@@ -14,37 +14,6 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-func TestSignInAgain(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		end  func(*lendingtest.Server)
-	}{
-		{"after the token has expired", func(s *lendingtest.Server) { s.ExpireTokens() }},
-		{"after it was revoked", func(s *lendingtest.Server) { s.RevokeTokens() }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			service, client := fake.Start(t)
-			customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
-			require.NoError(t, err)
-			test.end(service)
-			list, err := client.Applications.ListByCustomer(t.Context(), customer.ID)
-			require.NoError(t, err, "a read comes back with a new token")
-			assert.Empty(t, list)
-			assert.Equal(t, 2, service.Executed(fake.LoginRoute))
-			test.end(service)
-			other := fake.Ada()
-			other.Email = "grace@example.com"
-			_, err = client.Applications.CreateCustomer(t.Context(), other)
-			require.ErrorIs(t, err, lending.ErrUnauthorized, "a mutation is not sent twice")
-			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			_, err = client.Applications.CreateCustomer(t.Context(), other)
-			require.NoError(t, err, "the next call signs in")
-			assert.Equal(t, 3, service.Arrived(fake.CreateRoute))
-			assert.Equal(t, 2, service.Executed(fake.CreateRoute))
-		})
-	}
-}
-
 func TestSignInThatFails(t *testing.T) {
 	noPhone := errors.New("no phone at hand")
 	for _, test := range []struct {

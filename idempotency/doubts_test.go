@@ -311,8 +311,7 @@ func TestStoredFormatIsRead(t *testing.T) {
 			Password: lending.NewSecret("a"), MobileNumber: "4155550100",
 		}
 		mac := hmac.New(sha256.New, []byte("SALT"))
-		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
-			`"password":"[redacted]","mobileNumber":"4155550100"}`))
+		mac.Write([]byte(`{"email":"ada@example.com","firstName":"Ada","lastName":"Lovelace","mobileNumber":"4155550100"}`))
 		username := fake.Credentials(&lendingtest.Server{Service: service}).Username
 		account := sha256.Sum256([]byte(`["https" "lending.example" "443" "" "` + username + `"]`))
 		kept := fmt.Sprintf(`{"request":{"frozen":true,"route":"POST /api/Application/create-customer","account":"%x",`+

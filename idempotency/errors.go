@@ -34,8 +34,9 @@ var (
 		"read the data you need, or supply the response with Log.Resolve", person)
 	// ErrKeyReused means: an earlier call has sent another request with the key. The outcome is
 	// that of the earlier request. Do not use a new key for the mutation unless the outcome is
-	// [lending.OutcomeNotSent].
-	ErrKeyReused error = reasonFor("the key belongs to another request", "call with the first request", lending.Next{})
+	// [lending.OutcomeNotSent]. If the change is intended, use [AcceptRecorded].
+	ErrKeyReused error = reasonFor("the key belongs to another request",
+		"call with the first request, or with AcceptRecorded if the change is intended", lending.Next{})
 	// ErrOtherAccount means: an earlier call has used the key with another service (for example
 	// a sandbox) or another account. The log does not send the mutation, and does not return the
 	// recorded response. Give each service and account its own [Options.Namespace].

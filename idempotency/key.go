@@ -45,7 +45,8 @@ func SafeToRepeat(ctx context.Context) context.Context {
 }
 
 // AcceptRecorded accepts the response of the earlier request with the key, although this request
-// differs: a release added a field, or a phone number was corrected. Without AcceptRecorded the
+// differs: your release sets a new field, or a phone number was corrected. A new release of this
+// package changes no request. Without AcceptRecorded the
 // call fails with ErrKeyReused. If the earlier request is in doubt, the call first ends the
 // doubt. If the earlier request did not happen, the call sends this request after MaxLateness.
 //
@@ -73,9 +74,10 @@ type Verdict struct{ hidden opaque.Value[finding] }
 // service's response, for example an id or a record. Later calls with the key return that
 // response. Pass nil if the method returns only an error. If a [WithCheck] passes nil because the
 // response is lost, a person has to supply it; [Log.Resolve] refuses nil, unless no later step uses
-// the response, as after [lending.LoansService.ConfirmInvoiceWithdrawal].
+// the response, as after [lending.ApplicationsService.Process] and
+// [lending.LoansService.ConfirmInvoiceWithdrawal].
 func Happened(answer any) Verdict {
-	f := finding{evidence: happened}
+	f := finding{evidence: happened, verdict: true}
 	if answer != nil {
 		f.answer, f.err = json.Marshal(answer)
 	}

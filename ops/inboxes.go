@@ -128,9 +128,9 @@ func (d *desk) drop(r *http.Request, who string, o order) (string, int, error) {
 		return "drop", 0, failf(http.StatusBadRequest, "why is required: the reason to drop an event for ever")
 	}
 	return d.each(r, "drop", o, func(inbox webhook.DeadLetters, ctx context.Context, ids ...string) (int, error) {
-		return inbox.Drop(ctx, who, ids...)
+		return inbox.Drop(ctx, webhook.Decision{By: who, Why: o.Why}, ids...)
 	}, func(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (int, error) {
-		return webhook.DropAll(ctx, inbox, who, filter)
+		return webhook.DropAll(ctx, inbox, webhook.Decision{By: who, Why: o.Why}, filter)
 	})
 }
 

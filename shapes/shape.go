@@ -15,7 +15,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Shape describes a place of the responses: kinds, names and counts. The only values are the words of a status or a type,
+// Shape describes a place of the responses: kinds, names and counts. The only values are the words of a status or a
+// type,
 // and the offsets of times.
 //
 // The kinds are "null", "boolean", "integer", "number", "string", "UUID", "decimal string",

@@ -3,10 +3,12 @@ package webhook
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/claimer"
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -28,9 +30,17 @@ type DeadLetters interface {
 	// number. All change, or none. Pass at most [MaxDeadLetters] ids.
 	Redrive(ctx context.Context, ids ...string) (int, error)
 	// Drop removes dead letters for ever, and returns their number. All go, or none. The inbox
-	// still skips repetitions of their events. The inbox logs who, the deciding person. Pass at
-	// most [MaxDeadLetters] ids.
-	Drop(ctx context.Context, who string, ids ...string) (int, error)
+	// still skips repetitions of their events. Pass at most [MaxDeadLetters] ids.
+	Drop(ctx context.Context, by Decision, ids ...string) (int, error)
+	// Erase removes all events that mention one of the ids of a person, such as the customer id
+	// and the application ids: waiting events, running events and dead letters. It returns their
+	// number, also with an error. The inbox still skips repetitions of these events. An id has
+	// at least [MinErased] bytes. Erase reads all events; the service can send further events.
+	Erase(ctx context.Context, by Decision, ids ...string) (int, error)
+	// Removed returns what Drop and Erase removed, the newest first. The inbox keeps the list for
+	// ever: about 250 bytes for each event, without its data. A limit is at most
+	// [MaxDeadLetters].
+	Removed(ctx context.Context, limit int) ([]Removed, error)
 	// Counts returns the number of events in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
 	// Ages returns the age of the oldest dead letter, among others.
@@ -48,6 +58,44 @@ type DeadLetter struct {
 	Tries    int               `json:"tries"`            // see [InboxEntry]
 }
 
+// UnmarshalJSON reads a stored description. If a newer release has stored the description, the
+// Cause says so.
+func (l *DeadLetter) UnmarshalJSON(text []byte) error {
+	type plain DeadLetter
+	var stored struct {
+		Version format.Version `json:"v"`
+		plain
+	}
+	err := json.Unmarshal(text, &stored)
+	*l = DeadLetter(stored.plain)
+	if newer := stored.Version.Check(1, "the dead letter"); newer != nil {
+		l.Cause, err = newer.Error(), nil
+	}
+	return err
+}
+
+// Decision is who removes events for ever, and why. Both are required, and kept for ever: Why is
+// no place for personal data.
+type Decision struct {
+	By  string `json:"by"`
+	Why string `json:"why"`
+}
+
+// Removed is the trace of an event that [DeadLetters].Drop or Erase has removed.
+type Removed struct {
+	Decision
+
+	At    time.Time         `json:"at"`
+	ID    string            `json:"id,omitempty"` // of the dead letter; empty for another event
+	Key   string            `json:"key"`          // see [Event.Key]
+	Event lending.EventName `json:"event"`
+}
+
+// NewRemoved describes the removal of an event. The id is that of its dead letter, or empty.
+func NewRemoved(by Decision, id, key string, event lending.EventName) Removed {
+	return Removed{by, time.Now().UTC(), id, key, event}
+}
+
 // DeadLetterFilter selects dead letters. The zero value selects the oldest.
 type DeadLetterFilter struct {
 	Event  lending.EventName // only events of this name
@@ -59,6 +107,9 @@ type DeadLetterFilter struct {
 
 // MaxDeadLetters is the largest number of dead letters in a call.
 const MaxDeadLetters = claimer.MaxDeadLetters
+
+// MinErased is the shortest id for [DeadLetters].Erase: a shorter id could be a part of any value.
+const MinErased = claimer.MinErased
 
 // ErrNoDeadLetter means a missing dead letter: somebody redrove or dropped it.
 var ErrNoDeadLetter error = redact.Text("lending/webhook: no dead letter has this id; list the dead letters again")
@@ -100,9 +151,9 @@ func RedriveAll(ctx context.Context, letters DeadLetters, filter DeadLetterFilte
 // DropAll drops all dead letters that match filter, in batches, and ignores its Limit. It
 // returns the number of dropped letters, also after an error. Set Before to the time of the
 // list, so that nobody drops an unseen letter.
-func DropAll(ctx context.Context, letters DeadLetters, who string, filter DeadLetterFilter) (int, error) {
+func DropAll(ctx context.Context, letters DeadLetters, by Decision, filter DeadLetterFilter) (int, error) {
 	return eachPage(ctx, letters, filter, func(ctx context.Context, ids ...string) (int, error) {
-		return letters.Drop(ctx, who, ids...)
+		return letters.Drop(ctx, by, ids...)
 	})
 }
 

@@ -78,11 +78,12 @@ func TestRedriveAllAndDropAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 601, redriven)
 	requireCounts(t, inbox, webhook.InboxCounts{Waiting: 601, DeadLetters: 602})
-	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{})
+	dropped, err := webhook.DropAll(t.Context(), inbox, webhook.Decision{By: "kim", Why: "a test"},
+		webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 602, dropped)
 	requireCounts(t, inbox, webhook.InboxCounts{Waiting: 601})
-	dropped, err = webhook.DropAll(t.Context(), inbox, "", webhook.DeadLetterFilter{})
+	dropped, err = webhook.DropAll(t.Context(), inbox, webhook.Decision{}, webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Zero(t, dropped)
 }
@@ -130,7 +131,7 @@ func TestRedriveAllReportsAnError(t *testing.T) {
 			require.Equal(t, test.redriven, redriven)
 		})
 	}
-	_, err := webhook.DropAll(t.Context(), inbox, "", webhook.DeadLetterFilter{})
+	_, err := webhook.DropAll(t.Context(), inbox, webhook.Decision{}, webhook.DeadLetterFilter{})
 	require.ErrorContains(t, err, "name the person who decides")
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,6 +121,26 @@ func (e *Event) Clone() *Event {
 func (e *Event) Key() string {
 	sum := sha256.Sum256(e.Body())
 	return hex.EncodeToString(sum[:])
+}
+
+// Mentions reports whether a value in the event, or the name of a member, contains one of the
+// ids, in upper or lower case.
+func (e *Event) Mentions(ids ...string) bool {
+	body := e.Body()
+	contains := func(text string) bool {
+		text = strings.ToLower(text)
+		return slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(text, strings.ToLower(id)) })
+	}
+	if contains(string(body)) {
+		return true
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(body)); bytes.ContainsRune(body, '\\'); { // escaped characters
+		token, err := decoder.Token()
+		if text, ok := token.(string); err != nil || ok && contains(text) {
+			return err == nil
+		}
+	}
+	return false
 }
 
 // UnmarshalJSON parses data with [Parse].

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ var _ DeadLetters = (*MemoryInbox)(nil)
 type memoryDeadLetters struct {
 	number  uint64 // of the last
 	letters []memoryDeadLetter
+	removed []Removed
 }
 
 type memoryDeadLetter struct {
@@ -64,31 +66,69 @@ func (m *MemoryInbox) Redrive(_ context.Context, ids ...string) (int, error) {
 	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
-	return m.state().remove(ids, func(event *Event) { m.state().add(&memoryEntry{event: event}, 0) }), nil
+	return m.state().remove(ids, func(_ string, event *Event) { m.state().add(&memoryEntry{event: event}, 0) }), nil
 }
 
 // Drop implements [DeadLetters].
-func (m *MemoryInbox) Drop(_ context.Context, who string, ids ...string) (int, error) {
-	if err := claimer.CheckDrop(who, ids); err != nil {
+func (m *MemoryInbox) Drop(_ context.Context, by Decision, ids ...string) (int, error) {
+	if err := claimer.CheckDrop(by.By, by.Why, ids); err != nil {
 		return 0, err
 	}
-	return m.state().remove(ids, func(*Event) {}), nil
+	return m.state().remove(ids, m.state().trace(by)), nil
 }
 
-// remove removes dead letters, and calls then for the event of each.
-func (b *memoryInbox) remove(ids []string, then func(*Event)) (removed int) {
+// Erase implements [DeadLetters].
+func (m *MemoryInbox) Erase(_ context.Context, by Decision, ids ...string) (int, error) {
+	if err := claimer.CheckErase(by.By, by.Why, ids); err != nil {
+		return 0, err
+	}
+	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wanted := map[string]bool{}
-	for _, id := range ids {
-		wanted[id] = true
-	}
-	b.dead.letters = slices.DeleteFunc(b.dead.letters, func(letter memoryDeadLetter) bool {
-		if wanted[letter.ID] {
-			removed++
-			then(letter.event)
+	trace := b.trace(by)
+	erased := 0
+	erases := func(id string, event *Event) bool {
+		if !event.Mentions(ids...) {
+			return false
 		}
-		return wanted[letter.ID]
+		erased++
+		trace(id, event)
+		return true
+	}
+	b.waiting = slices.DeleteFunc(b.waiting, func(e *memoryEntry) bool { return erases("", e.event) })
+	maps.DeleteFunc(b.running, func(_ *InboxEntry, e *memoryEntry) bool { return erases("", e.event) })
+	b.dead.letters = slices.DeleteFunc(b.dead.letters, func(l memoryDeadLetter) bool { return erases(l.ID, l.event) })
+	return erased, nil
+}
+
+// trace returns a function that adds to the list of removals. The caller holds the lock.
+func (b *memoryInbox) trace(by Decision) func(id string, event *Event) {
+	return func(id string, event *Event) {
+		b.dead.removed = append(b.dead.removed, NewRemoved(by, id, event.Key(), event.Name))
+	}
+}
+
+// Removed implements [DeadLetters].
+func (m *MemoryInbox) Removed(_ context.Context, limit int) ([]Removed, error) {
+	b := m.state()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	newest := slices.Clone(b.dead.removed)
+	slices.Reverse(newest)
+	return newest[:min(len(newest), claimer.Limit(limit))], nil
+}
+
+// remove removes dead letters, and calls then for each.
+func (b *memoryInbox) remove(ids []string, then func(id string, event *Event)) (removed int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dead.letters = slices.DeleteFunc(b.dead.letters, func(letter memoryDeadLetter) bool {
+		wanted := slices.Contains(ids, letter.ID)
+		if wanted {
+			removed++
+			then(letter.ID, letter.event)
+		}
+		return wanted
 	})
 	return removed
 }

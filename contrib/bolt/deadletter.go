@@ -38,9 +38,12 @@ func setAside(tx *bbolt.Tx, number []byte, entry *webhook.InboxEntry, cause erro
 
 func letterOf(key, value []byte) (letter webhook.DeadLetter, err error) {
 	err = json.Unmarshal(value, &letter)
-	letter.ID = strconv.FormatUint(binary.BigEndian.Uint64(key), 10) + "-" + strconv.FormatUint(binary.BigEndian.Uint64(key[8:]), 10)
-	letter.SetAside = timeOf(key).UTC()
+	letter.ID, letter.SetAside = idOfLetter(key), timeOf(key).UTC()
 	return letter, err
+}
+
+func idOfLetter(key []byte) string {
+	return strconv.FormatUint(binary.BigEndian.Uint64(key), 10) + "-" + strconv.FormatUint(binary.BigEndian.Uint64(key[8:]), 10)
 }
 
 // keyOfLetter returns the key of a dead letter, or nil for an invalid ID.
@@ -91,15 +94,18 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 }
 
 // DeadLetterEvent implements [webhook.DeadLetters].
-func (b *Inbox) DeadLetterEvent(_ context.Context, id string) (event *webhook.Event, err error) {
-	err = b.file().view(func(tx *bbolt.Tx) error {
+func (b *Inbox) DeadLetterEvent(_ context.Context, id string) (*webhook.Event, error) {
+	var event *webhook.Event
+	err := b.file().view(func(tx *bbolt.Tx) error {
 		key := keyOfLetter(id)
 		if key == nil || tx.Bucket(dead).Get(key) == nil {
 			return webhook.ErrNoDeadLetter
 		}
-		entry, _ := entryOf(tx, key[8:], 0) // the cause tells why Parse rejects the bytes
-		event = entry.Event
-		return nil
+		entry, err := b.entryOf(tx, key[8:], 0)
+		if event = entry.Event; event == nil {
+			return err
+		}
+		return nil // the cause tells why Parse rejects the bytes
 	})
 	return event, err
 }
@@ -109,30 +115,30 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 	if err := claimer.CheckRedrive(ids); err != nil {
 		return 0, err
 	}
-	letters, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte) error {
+	redriven, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte, _ webhook.DeadLetter) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), bytesOf(0))
 	})
 	b.claims().LookIn(0)
-	return len(letters), err
+	return redriven, err
 }
 
 // Drop implements [webhook.DeadLetters].
-func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := claimer.CheckDrop(who, ids); err != nil {
+func (b *Inbox) Drop(ctx context.Context, by webhook.Decision, ids ...string) (int, error) {
+	if err := claimer.CheckDrop(by.By, by.Why, ids); err != nil {
 		return 0, err
 	}
-	keys, err := b.end(ctx, ids, func(tx *bbolt.Tx, number []byte) error {
-		return tx.Bucket(bodies).Delete(number)
+	return b.end(ctx, ids, func(tx *bbolt.Tx, number []byte, letter webhook.DeadLetter) error {
+		return removeEvent(tx, number, webhook.NewRemoved(by, letter.ID, letter.Key, letter.Event))
 	})
-	claimer.LogDrop(ctx, b.logger(), who, keys)
-	return len(keys), err
 }
 
-// end removes dead letters and calls then for each, in the same transaction. It returns the keys
-// of their events.
-func (b *Inbox) end(ctx context.Context, ids []string, then func(tx *bbolt.Tx, number []byte) error) (keys []string, err error) {
+// end removes dead letters and calls then for each, in the same transaction. It returns their
+// number.
+func (b *Inbox) end(
+	ctx context.Context, ids []string, then func(tx *bbolt.Tx, number []byte, letter webhook.DeadLetter) error,
+) (ended int, err error) {
 	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		keys = nil // the function may run again
+		ended = 0 // the function may run again
 		for _, id := range ids {
 			key := keyOfLetter(id)
 			value := tx.Bucket(dead).Get(key)
@@ -140,15 +146,89 @@ func (b *Inbox) end(ctx context.Context, ids []string, then func(tx *bbolt.Tx, n
 				continue
 			}
 			letter, err := letterOf(key, value)
-			if err := errors.Join(err, tx.Bucket(dead).Delete(key), then(tx, key[8:])); err != nil {
+			if err := errors.Join(err, tx.Bucket(dead).Delete(key), then(tx, key[8:], letter)); err != nil {
 				return false, err
 			}
-			keys = append(keys, letter.Key)
+			ended++
 		}
-		return len(keys) > 0, nil
+		return ended > 0, nil
 	})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return keys, nil
+	return ended, nil
+}
+
+// removeEvent removes the event itself and keeps who did so.
+func removeEvent(tx *bbolt.Tx, number []byte, trace webhook.Removed) error {
+	text, err := json.Marshal(trace)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Bucket(removed).NextSequence()
+	return errors.Join(err, tx.Bucket(bodies).Delete(number),
+		tx.Bucket(removed).Put(binary.BigEndian.AppendUint64(nil, n), text))
+}
+
+// Erase implements [webhook.DeadLetters] in a single transaction. The removed bytes stay in free
+// pages of the file until new data replace them; "bbolt compact" copies a file without them.
+func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (erased int, err error) {
+	if err := claimer.CheckErase(by.By, by.Why, ids); err != nil {
+		return 0, err
+	}
+	var unreadable error
+	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
+		erased, unreadable = 0, nil // the function may run again
+		traces := map[string]webhook.Removed{}
+		_ = tx.Bucket(bodies).ForEach(func(number, _ []byte) error {
+			entry, err := b.entryOf(tx, number, 0)
+			if entry.Event == nil {
+				unreadable = err
+			} else if entry.Event.Mentions(ids...) {
+				traces[string(number)] = webhook.NewRemoved(by, "", entry.Event.Key(), entry.Event.Name)
+			}
+			return nil
+		})
+		for _, bucket := range [][]byte{waiting, running, dead} {
+			var keys [][]byte
+			_ = tx.Bucket(bucket).ForEach(func(key, _ []byte) error {
+				if _, erases := traces[string(key[len(key)-8:])]; erases {
+					keys = append(keys, bytes.Clone(key))
+				}
+				return nil
+			})
+			for _, key := range keys {
+				number := key[len(key)-8:]
+				trace := traces[string(number)]
+				if string(bucket) == string(dead) {
+					trace.ID = idOfLetter(key)
+				}
+				if err := errors.Join(tx.Bucket(bucket).Delete(key), removeEvent(tx, number, trace)); err != nil {
+					return false, err
+				}
+				erased++
+			}
+		}
+		return erased > 0, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return erased, unreadable
+}
+
+// Removed implements [webhook.DeadLetters].
+func (b *Inbox) Removed(_ context.Context, limit int) (newest []webhook.Removed, err error) {
+	err = b.file().view(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(removed).Cursor()
+		for key, value := cursor.Last(); key != nil && len(newest) < claimer.Limit(limit); key, value = cursor.Prev() {
+			var trace webhook.Removed
+			if err := json.Unmarshal(value, &trace); err != nil {
+				return err
+			}
+			newest = append(newest, trace)
+		}
+		return nil
+	})
+	return newest, err
 }

@@ -1,11 +1,9 @@
 package lendingbolt_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +15,6 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
-
-	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
 func TestNothingIsLostWhenARedriveIsKilled(t *testing.T) {
@@ -69,12 +65,4 @@ func fill(t *testing.T, path string, number int) {
 		}))
 	}
 	require.NoError(t, db.Close())
-}
-
-func TestDropIsLogged(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	inbox := open(t, filepath.Join(t.TempDir(), "inbox"),
-		&lendingbolt.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	webhooktest.LogsDrops(t, inbox, &log)
 }

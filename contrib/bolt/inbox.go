@@ -13,7 +13,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -29,18 +28,19 @@ import (
 type InboxOptions struct {
 	// Keep is how long the inbox recognizes and drops an exact redelivery of an event; 72 h.
 	// Each event takes about 80 bytes of memory.
-	Keep   time.Duration
-	Wait   time.Duration // how long OpenInbox waits for another process to close the file; 5 s
-	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
+	Keep time.Duration
+	Wait time.Duration // how long OpenInbox waits for another process to close the file; 5 s
+	// Encryption encrypts the events in the file. Nil stores them in plain text.
+	Encryption *webhook.Encryption
 }
 
 // Inbox is a [webhook.Inbox] in a file. A single process at a time can open the file.
 type Inbox struct {
-	file   opaque.Value[*file] // fmt and comparisons cannot look into a function
-	keep   time.Duration
-	logger opaque.Value[*slog.Logger]
-	claims opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
-	known  opaque.Value[*known]
+	file       opaque.Value[*file] // fmt and comparisons cannot look into a function
+	keep       time.Duration
+	encryption *webhook.Encryption
+	claims     opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
+	known      opaque.Value[*known]
 }
 
 // known holds the keys in history, and the keys that the current transaction adds. An index in
@@ -59,6 +59,7 @@ var (
 	running = []byte("running")      // number: state
 	dead    = []byte("dead letters") // time it was set aside, number: its description in JSON
 	history = []byte("history")      // time it was put, SHA-256: nothing
+	removed = []byte("removed")      // number: who removed an event, and why, in JSON
 )
 
 // The state of an event is its number of claims.
@@ -66,8 +67,9 @@ func stateOf(value []byte) (tries uint32) { return binary.BigEndian.Uint32(value
 
 func bytesOf(tries uint32) []byte { return binary.BigEndian.AppendUint32(nil, tries) }
 
-// OpenInbox opens the inbox in the file at path, or creates the file. The file holds events in
-// plain text, with codes and personal data; only its owner may read the file. OpenInbox fails if
+// OpenInbox opens the inbox in the file at path, or creates the file. Only its owner may
+// read the file. Without Encryption it holds events in plain text, with codes and personal data.
+// OpenInbox fails if
 // another process has the file open, or if the file is damaged. To check the file, OpenInbox
 // reads all of it, which takes about 0.1 s for 100,000 events.
 //
@@ -89,7 +91,7 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
 	had := &known{seen: map[[sha256.Size]byte]struct{}{}}
-	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, logger: opaque.Hide(o.Logger), known: opaque.Hide(had)}
+	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, encryption: o.Encryption, known: opaque.Hide(had)}
 	inbox.claims = opaque.Hide(claimer.New(source{inbox}, claimer.Options{Poll: time.Hour})) // no other process puts events
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
@@ -99,7 +101,7 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 
 // prepare creates the buckets, and makes running events due.
 func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
-	for _, name := range [][]byte{bodies, waiting, running, dead, history} {
+	for _, name := range [][]byte{bodies, waiting, running, dead, history, removed} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return false, err
 		}
@@ -133,7 +135,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	if _, err := webhook.Parse(body); err != nil {
 		return err // a handmade event; Take could not parse its body
 	}
-	key := sha256.Sum256(body)
+	key, stored := sha256.Sum256(body), b.encryption.Seal(event)
 	again := false
 	err := b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		if again = b.known().has(tx, key); again {
@@ -148,7 +150,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 		return true, errors.Join(
 			b.forget(tx, now.Add(-b.keep)),
 			tx.Bucket(history).Put(join(now, key[:]), nil),
-			tx.Bucket(bodies).Put(n, body),
+			tx.Bucket(bodies).Put(n, stored),
 			tx.Bucket(waiting).Put(join(now, n), bytesOf(0)),
 		)
 	})
@@ -231,7 +233,7 @@ func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(*webhook.I
 			if key, seen = peek(tx); key == nil {
 				return len(claims) > 0, nil
 			}
-			c, err := claimed(tx, key)
+			c, err := s.claimed(tx, key)
 			if err != nil {
 				return false, err
 			}
@@ -262,14 +264,18 @@ func peek(tx *bbolt.Tx) (key []byte, seen claimer.Outlook) {
 }
 
 // claimed moves an event from waiting to running. An entry without a valid event becomes a dead
-// letter, because it would fail each time.
-func claimed(tx *bbolt.Tx, key []byte) (claim, error) {
+// letter, because it would fail each time. An event that another program has to read waits.
+func (b *Inbox) claimed(tx *bbolt.Tx, key []byte) (claim, error) {
 	number, tries := bytes.Clone(key[8:]), stateOf(tx.Bucket(waiting).Get(key))+1
-	entry, refused := entryOf(tx, number, tries)
+	entry, refused := b.entryOf(tx, number, tries)
 	err := tx.Bucket(waiting).Delete(key)
-	if refused == nil {
+	switch {
+	case refused == nil:
 		err = errors.Join(err, tx.Bucket(running).Put(number, bytesOf(tries)))
-	} else {
+	case entry.Event == nil:
+		err = errors.Join(err, tx.Bucket(waiting).Put(join(time.Now().Add(claimer.Unreadable), number), bytesOf(tries-1)))
+		refused = fmt.Errorf("lendingbolt: an event cannot be read here: %w", refused)
+	default:
 		err = errors.Join(err, setAside(tx, number, entry, refused))
 		refused = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
 	}
@@ -284,15 +290,9 @@ func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	})
 }
 
-// entryOf returns an entry. If [webhook.Parse] rejects the body, the event of the entry holds
-// only the bytes.
-func entryOf(tx *bbolt.Tx, number []byte, tries uint32) (*webhook.InboxEntry, error) {
-	body := bytes.Clone(tx.Bucket(bodies).Get(number))
-	event, err := webhook.Parse(body)
-	if err != nil {
-		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON(body) // accepts all bytes
-	}
+// entryOf returns an entry. See [webhook.Encryption.Open] for its event and the error.
+func (b *Inbox) entryOf(tx *bbolt.Tx, number []byte, tries uint32) (*webhook.InboxEntry, error) {
+	event, err := b.encryption.Open(bytes.Clone(tx.Bucket(bodies).Get(number)))
 	id := strconv.FormatUint(binary.BigEndian.Uint64(number), 10)
 	return &webhook.InboxEntry{Event: event, Tries: int(tries), ID: id}, err
 }

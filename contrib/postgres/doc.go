@@ -13,6 +13,7 @@
 //	GRANT SELECT, INSERT, UPDATE ON lending_token TO replica;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_idempotency TO replica;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_inbox, lending_inbox_seen TO replica;
+//	GRANT SELECT, INSERT ON lending_inbox_removed TO replica;
 //
 // # Poolers
 //

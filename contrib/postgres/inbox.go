@@ -3,7 +3,6 @@ package lendingpostgres
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +30,8 @@ type InboxOptions struct {
 	// short time share a notification.
 	Notify bool
 	Tx     pgx.TxOptions // options for the transactions of WorkTx
-	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
+	// Encryption encrypts the events in the table. Nil stores them in plain text.
+	Encryption *webhook.Encryption
 }
 
 // Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver. [Migrate] creates a
@@ -39,8 +39,8 @@ type InboxOptions struct {
 // keys after Keep: each process walks through the keys, 1,000 at a time.
 //
 // Put returns after the commit. The event is then on the disk, unless synchronous_commit is off;
-// contrib/README.md has a table of the settings. The table holds the events in plain text,
-// including codes and personal data.
+// contrib/README.md has a table of the settings. Without Encryption, the table holds the events in
+// plain text, including codes and personal data.
 //
 // The inbox works with [webhook.Work] like any other. In addition, [Inbox.PutTx] puts an event
 // in a transaction of the caller, and [Inbox.WorkTx] gives the function the transaction that
@@ -57,7 +57,8 @@ type InboxOptions struct {
 // give each transaction another session.
 //
 // The pool needs a connection for each worker of WorkTx and two more: see MaxConns. The role
-// needs SELECT, INSERT, UPDATE and DELETE on both tables.
+// needs SELECT, INSERT, UPDATE and DELETE on both tables, and SELECT and INSERT on the table of
+// removed events.
 //
 // # Disk space
 //
@@ -68,8 +69,7 @@ type InboxOptions struct {
 type Inbox struct {
 	database
 	name     string
-	options  InboxOptions // without the logger
-	logger   opaque.Value[*slog.Logger]
+	options  InboxOptions
 	claims   opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 	notifier opaque.Value[*notifier]
 	puts     opaque.Value[*batch.Group[putEvent]]
@@ -91,9 +91,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	logger := opaque.Hide(o.Logger)
-	o.Logger = nil
-	b := &Inbox{database: d, name: name, options: o, logger: logger, notifier: opaque.Hide(new(notifier))}
+	b := &Inbox{database: d, name: name, options: o, notifier: opaque.Hide(new(notifier))}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	b.puts, b.dones = opaque.Hide(batch.New(b.put())), opaque.Hide(batch.New(b.handled()))
 	return b, nil

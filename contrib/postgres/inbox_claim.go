@@ -24,17 +24,6 @@ type taken struct {
 	until, due time.Time
 }
 
-// eventOf returns the event in body. If [webhook.Parse] rejects body, the event holds only the
-// bytes.
-func eventOf(body []byte) (*webhook.Event, error) {
-	event, err := webhook.Parse(body)
-	if err != nil {
-		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON(body) // accepts all bytes
-	}
-	return event, err
-}
-
 // takeEvents claims the first due events. The claims of a statement end at different times: if one
 // of their events ends its process, the others meet it no more.
 //
@@ -102,11 +91,15 @@ func (s *source) Claim(ctx context.Context, ask claimer.Ask, give give) (seen cl
 }
 
 // hand gives a row to a worker. A row without a valid event becomes a dead letter, because it
-// would fail each time.
+// would fail each time. An event that another process has to read waits.
 func (s *source) hand(ctx context.Context, r taken, give give) {
-	event, err := eventOf(r.body)
+	event, err := s.options.Encryption.Open(r.body)
 	entry := &webhook.InboxEntry{Event: event, Tries: r.tries, ID: idOf(r.id, r.claim), Until: r.until}
-	if err != nil {
+	if err != nil && event == nil {
+		_, failed := s.exec(ctx, "UPDATE {inbox} SET claim = NULL, tries = tries - 1, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim,
+			r.id, s.name, r.claim, claimer.Unreadable)
+		err = errors.Join(fmt.Errorf("lendingpostgres: an event cannot be read here: %w", err), failed)
+	} else if err != nil {
 		err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
 	give(entry, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,9 +85,12 @@ func scanLetter(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {
 	if json.Unmarshal([]byte(text), &letter) != nil {
 		return letter, errors.New("lendingpostgres: a dead letter cannot be read: another program has written the row; correct or delete the row")
 	}
-	letter.ID = strconv.FormatInt(setAside.UnixMicro(), 10) + "-" + strconv.FormatInt(id, 10)
-	letter.SetAside = setAside.UTC()
+	letter.ID, letter.SetAside = idOfLetter(setAside, id), setAside.UTC()
 	return letter, nil
+}
+
+func idOfLetter(setAside time.Time, row int64) string {
+	return strconv.FormatInt(setAside.UnixMicro(), 10) + "-" + strconv.FormatInt(row, 10)
 }
 
 // DeadLetterEvent implements [webhook.DeadLetters].
@@ -104,8 +109,11 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	} else if err != nil {
 		return nil, err
 	}
-	event, _ := eventOf(body) // the cause tells why Parse rejects the bytes
-	return event, nil
+	event, err := b.options.Encryption.Open(body)
+	if event == nil {
+		return nil, err
+	}
+	return event, nil // the cause tells why Parse rejects the bytes
 }
 
 // ofLetters selects dead letters by ID. The LATERAL join looks each ID up: otherwise PostgreSQL
@@ -133,27 +141,129 @@ UPDATE {inbox} SET tries = 0, due = pg_catalog.clock_timestamp(), set_aside = NU
 	return int(redriven), err
 }
 
-// Drop implements [webhook.DeadLetters]. If the connection breaks, Drop tries again, and neither
-// counts nor logs what the first attempt has dropped.
-func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := claimer.CheckDrop(who, ids); err != nil {
+// Drop implements [webhook.DeadLetters]. If the connection breaks, Drop tries again, and does not
+// count what the first attempt has dropped.
+func (b *Inbox) Drop(ctx context.Context, by webhook.Decision, ids ...string) (int, error) {
+	if err := claimer.CheckDrop(by.By, by.Why, ids); err != nil {
 		return 0, err
 	}
 	rows, times := letterIDsOf(ids)
-	var keys []string
-	err := b.retry(ctx, func(conn *pgxpool.Conn) error {
-		dropped, err := conn.Query(ctx, b.sql("DELETE FROM {inbox}"+ofLetters+" RETURNING id, set_aside, letter"), b.name, rows, times)
+	return b.remove(ctx, func(tx pgx.Tx) ([]webhook.Removed, error) {
+		dropped, err := tx.Query(ctx, b.sql("DELETE FROM {inbox}"+ofLetters+" RETURNING id, set_aside, letter"), b.name, rows, times)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(dropped, func(row pgx.CollectableRow) (webhook.Removed, error) {
+			letter, err := scanLetter(row)
+			return webhook.NewRemoved(by, letter.ID, letter.Key, letter.Event), err
+		})
+	})
+}
+
+// remove deletes rows and keeps who did so, in a transaction. It returns the number of rows.
+func (b *Inbox) remove(ctx context.Context, deleteRows func(tx pgx.Tx) ([]webhook.Removed, error)) (n int, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			removed, err := deleteRows(tx)
+			if err != nil {
+				return err
+			}
+			traces := make([]string, len(removed))
+			for i, trace := range removed {
+				text, _ := json.Marshal(trace) //nolint:errchkjson // texts and a time
+				traces[i] = string(text)
+			}
+			n = len(removed)
+			_, err = tx.Exec(ctx, b.sql("INSERT INTO {inbox_removed} (name, removed) SELECT $1::text, pg_catalog.unnest($2::text[])"), b.name, traces)
+			return err
+		})
+	})
+	return n, err
+}
+
+// Erase implements [webhook.DeadLetters]. The events stay in dead rows until a vacuum, and in the
+// write-ahead log and the backups as long as these are kept.
+func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (erased int, err error) {
+	if err := claimer.CheckErase(by.By, by.Why, ids); err != nil {
+		return 0, err
+	}
+	var unreadable error
+	for last, more := int64(0), true; more; {
+		found := map[int64]webhook.Removed{}
+		if last, more, err = b.find(ctx, last, func(id int64, body []byte) {
+			event, failed := b.options.Encryption.Open(body)
+			if event == nil {
+				unreadable = failed
+			} else if event.Mentions(ids...) {
+				found[id] = webhook.NewRemoved(by, "", event.Key(), event.Name)
+			}
+		}); err != nil {
+			return erased, err
+		}
+		n, err := b.remove(ctx, func(tx pgx.Tx) ([]webhook.Removed, error) {
+			rows, err := tx.Query(ctx, b.sql("DELETE FROM {inbox} WHERE name = $1::text AND id = ANY ($2::bigint[]) RETURNING id, set_aside"),
+				b.name, slices.Collect(maps.Keys(found)))
+			if err != nil {
+				return nil, err
+			}
+			return pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Removed, error) {
+				var id int64
+				var setAside *time.Time
+				err := row.Scan(&id, &setAside)
+				trace := found[id]
+				if setAside != nil {
+					trace.ID = idOfLetter(*setAside, id)
+				}
+				return trace, err
+			})
+		})
+		if erased += n; err != nil {
+			return erased, err
+		}
+	}
+	return erased, unreadable
+}
+
+// find calls each for a page of the stored events after the row last. It returns the last row, and
+// whether there may be more.
+func (b *Inbox) find(ctx context.Context, last int64, each func(id int64, body []byte)) (row int64, more bool, err error) {
+	const page = 100
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, b.sql("SELECT id, body FROM {inbox} WHERE name = $1::text AND id > $2::bigint ORDER BY id LIMIT 100"), b.name, last)
 		if err != nil {
 			return err
 		}
-		keys, err = pgx.CollectRows(dropped, func(row pgx.CollectableRow) (string, error) {
-			letter, err := scanLetter(row)
-			return letter.Key, err
+		n := 0
+		var body []byte
+		_, err = pgx.ForEachRow(rows, []any{&row, &body}, func() error {
+			n++
+			each(row, body)
+			return nil
+		})
+		more = n == page
+		return err
+	})
+	return row, more, err
+}
+
+// Removed implements [webhook.DeadLetters].
+func (b *Inbox) Removed(ctx context.Context, limit int) (newest []webhook.Removed, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, b.sql("SELECT removed FROM {inbox_removed} WHERE name = $1::text ORDER BY id DESC LIMIT $2::integer"),
+			b.name, claimer.Limit(limit))
+		if err != nil {
+			return err
+		}
+		newest, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (trace webhook.Removed, err error) {
+			var text string
+			if err = row.Scan(&text); err == nil {
+				err = json.Unmarshal([]byte(text), &trace)
+			}
+			return trace, err
 		})
 		return err
 	})
-	claimer.LogDrop(ctx, b.logger(), who, keys)
-	return len(keys), err
+	return newest, err
 }
 
 // letterIDsOf returns the rows and times of the valid ids.

@@ -3,8 +3,6 @@
 package lendingpostgres_test
 
 import (
-	"bytes"
-	"log/slog"
 	"testing"
 
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
@@ -39,13 +37,6 @@ FROM (SELECT n, CASE n % 2 WHEN 0 THEN 'WB_Loan_Opened' ELSE 'WB_Loan_Closed' EN
 	FROM generate_series(1, $1::integer) AS n) AS events`, number)
 	require.NoError(t, err)
 	webhooktest.ManyDeadLetters(t, inboxOf(pool, nil), number)
-}
-
-func TestDropIsLogged(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	inbox := inboxOf(migrated(t), &lendingpostgres.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	webhooktest.LogsDrops(t, inbox, &log)
 }
 
 func TestInboxWithoutItsTablesIsNotReady(t *testing.T) {

@@ -62,7 +62,7 @@ type putEvent struct{ key, body []byte }
 // that transaction fails, or waits for a transaction of PutTx with the same event, each call gets
 // a transaction of its own.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
-	e, err := toPut(event)
+	e, err := b.toPut(event)
 	if err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 }
 
 // toPut refuses a handmade event that no worker could read.
-func toPut(event *webhook.Event) (putEvent, error) {
+func (b *Inbox) toPut(event *webhook.Event) (putEvent, error) {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
 		return putEvent{}, err
 	}
 	key := sha256.Sum256(body)
-	return putEvent{key[:], body}, nil
+	return putEvent{key[:], b.options.Encryption.Seal(event)}, nil
 }
 
 func (b *Inbox) put() batch.Store[putEvent] {
@@ -138,7 +138,7 @@ type Tx interface {
 // Workers take the event within Poll. With Notify, the transaction also notifies the processes
 // that listen; such transactions commit one after the other.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
-	e, err := toPut(event)
+	e, err := b.toPut(event)
 	if err != nil {
 		return err
 	}

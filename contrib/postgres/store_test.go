@@ -14,6 +14,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
@@ -76,7 +77,7 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 					return func() webhook.Inbox {
 						return must(lendingpostgres.NewInbox(pool(t), t.Name(),
-							&lendingpostgres.InboxOptions{Lease: lease}))
+							&lendingpostgres.InboxOptions{Lease: lease, Encryption: webhooktest.Encryption()}))
 					}
 				})
 			})

@@ -28,7 +28,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause
 	if err != nil {
 		return err
 	}
-	return b.endClaim(ctx, deadLetter, b.dead, entry, text, entry.Event.Body())
+	return b.endClaim(ctx, deadLetter, b.dead, entry, text, b.options.Encryption.Seal(entry.Event))
 }
 
 // letterID is the ID of an entry in the stream of dead letters. The ID contains the time.
@@ -125,8 +125,11 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	if len(messages) == 0 {
 		return nil, webhook.ErrNoDeadLetter
 	}
-	entry, _ := entryOf(messages[0]) // the cause tells why Parse rejects the bytes
-	return entry.Event, nil
+	entry, err := b.entryOf(messages[0])
+	if entry.Event == nil {
+		return nil, err
+	}
+	return entry.Event, nil // the cause tells why Parse rejects the bytes
 }
 
 //nolint:dupword // the ends of blocks
@@ -150,31 +153,158 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return redrive.Run(ctx, b.client(), []string{b.stream, b.dead}, idArguments(ids)...).Int()
 }
 
-//nolint:dupword // the ends of blocks
-var drop = redis.NewScript(`
+// lettersOf returns the ids that are there, each with its description.
+var lettersOf = redis.NewScript(`
 local letters = {}
 for _, id in ipairs(ARGV) do
 	local message = redis.call('XRANGE', KEYS[1], id, id)[1]
 	if message then
-		redis.call('XDEL', KEYS[1], id)
+		letters[#letters + 1] = id
 		letters[#letters + 1] = message[2][2]
 	end
 end
 return letters`)
 
 // Drop implements [webhook.DeadLetters].
-func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
-	if err := claimer.CheckDrop(who, ids); err != nil {
+func (b *Inbox) Drop(ctx context.Context, by webhook.Decision, ids ...string) (int, error) {
+	if err := claimer.CheckDrop(by.By, by.Why, ids); err != nil {
 		return 0, err
 	}
-	letters, err := drop.Run(ctx, b.client(), []string{b.dead}, idArguments(ids)...).StringSlice()
-	keys := make([]string, len(letters))
-	for i, text := range letters {
-		letter, _ := letterOf("", text)
-		keys[i] = letter.Key
+	reply, err := lettersOf.Run(ctx, b.client(), []string{b.dead}, idArguments(ids)...).StringSlice()
+	if err != nil {
+		return 0, err
 	}
-	claimer.LogDrop(ctx, b.logger(), who, keys)
-	return len(keys), err
+	var found []any // an id and a trace for each
+	for i := 0; i+1 < len(reply); i += 2 {
+		letter, _ := letterOf(reply[i], reply[i+1])
+		found = append(found, letter.ID, traceOf(webhook.NewRemoved(by, letter.ID, letter.Key, letter.Event)))
+	}
+	return b.remove(ctx, b.dead, found)
+}
+
+func traceOf(removed webhook.Removed) string {
+	text, _ := json.Marshal(removed) //nolint:errchkjson // texts and a time
+	return string(text)
+}
+
+// removeAll removes entries of a stream or of the sorted set, and keeps who did so. A full Redis
+// refuses a script only before its first write, so the script begins with a removal.
+//
+//nolint:dupword // the ends of blocks
+var removeAll = redis.NewScript(`
+redis.call('LREM', KEYS[2], 0, '')
+local removed = 0
+for i = 2, #ARGV, 2 do
+	local there
+	if ARGV[1] == 'zset' then
+		there = redis.call('ZSCORE', KEYS[1], ARGV[i])
+	else
+		there = redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])[1]
+	end
+	if there then
+		redis.call('LPUSH', KEYS[2], ARGV[i + 1])
+		if ARGV[1] == 'zset' then
+			redis.call('ZREM', KEYS[1], ARGV[i])
+		else
+			redis.call('XDEL', KEYS[1], ARGV[i])
+			redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[i])
+		end
+		removed = removed + 1
+	end
+end
+return removed`)
+
+// remove removes entries, each with its trace.
+func (b *Inbox) remove(ctx context.Context, from string, entries []any) (int, error) {
+	if len(entries) == 0 {
+		return 0, nil
+	}
+	kind := group
+	if from == b.later {
+		kind = "zset"
+	}
+	return removeAll.Run(ctx, b.client(), []string{from, b.removed}, append([]any{kind}, entries...)...).Int()
+}
+
+// Erase implements [webhook.DeadLetters]. It reads the events again until it finds none, because
+// events move while workers handle them.
+func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (erased int, err error) {
+	if err := claimer.CheckErase(by.By, by.Why, ids); err != nil {
+		return 0, err
+	}
+	for {
+		n, unreadable, err := b.eraseOnce(ctx, by, ids)
+		if erased += n; err != nil || n == 0 {
+			return erased, errors.Join(err, unreadable)
+		}
+	}
+}
+
+func (b *Inbox) eraseOnce(ctx context.Context, by webhook.Decision, ids []string) (erased int, unreadable, err error) {
+	for _, from := range []string{b.stream, b.later, b.dead} {
+		for next := "-"; next != "" && err == nil; {
+			var page []stored
+			page, next, err = b.page(ctx, from, next)
+			var found []any
+			for _, s := range page {
+				event, failed := b.options.Encryption.Open([]byte(s.body))
+				if event == nil {
+					unreadable = failed
+				} else if event.Mentions(ids...) {
+					letter := ""
+					if from == b.dead {
+						letter = s.id
+					}
+					found = append(found, s.id, traceOf(webhook.NewRemoved(by, letter, event.Key(), event.Name)))
+				}
+			}
+			if err == nil {
+				var n int
+				n, err = b.remove(ctx, from, found)
+				erased += n
+			}
+		}
+	}
+	return erased, unreadable, err
+}
+
+// stored is an entry of a stream or of the sorted set, whose id is the member.
+type stored struct{ id, body string }
+
+// page returns entries, and the place of the next page, empty after the last.
+func (b *Inbox) page(ctx context.Context, from, at string) (page []stored, next string, err error) {
+	if from == b.later {
+		cursor, _ := strconv.ParseUint(at, 10, 64)
+		pairs, cursor, err := b.client().ZScan(ctx, from, cursor, "", listed).Result()
+		for i := 0; i+1 < len(pairs); i += 2 {
+			_, body, _ := strings.Cut(pairs[i], ":")
+			page = append(page, stored{pairs[i], body})
+		}
+		if cursor > 0 {
+			next = strconv.FormatUint(cursor, 10)
+		}
+		return page, next, err
+	}
+	messages, err := b.client().XRangeN(ctx, from, at, "+", listed).Result()
+	for _, message := range messages {
+		body, _ := message.Values["body"].(string)
+		page = append(page, stored{message.ID, body})
+		next = "(" + message.ID
+	}
+	return page, next, err
+}
+
+// Removed implements [webhook.DeadLetters].
+func (b *Inbox) Removed(ctx context.Context, limit int) (newest []webhook.Removed, err error) {
+	texts, err := b.client().LRange(ctx, b.removed, 0, int64(claimer.Limit(limit))-1).Result()
+	for _, text := range texts {
+		var trace webhook.Removed
+		if err := json.Unmarshal([]byte(text), &trace); err != nil {
+			return newest, err
+		}
+		newest = append(newest, trace)
+	}
+	return newest, err
 }
 
 // idArguments returns the valid ids, which Redis can read.

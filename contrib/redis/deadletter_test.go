@@ -1,9 +1,7 @@
 package lendingredis_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -47,12 +45,6 @@ func TestManyDeadLetters(t *testing.T) {
 		require.NoError(t, err)
 	}
 	webhooktest.ManyDeadLetters(t, inbox, number)
-}
-
-func TestDropIsLogged(t *testing.T) {
-	var log bytes.Buffer
-	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	webhooktest.LogsDrops(t, inbox, &log)
 }
 
 func TestInboxWithoutRedisIsNotReady(t *testing.T) {

@@ -1,14 +1,15 @@
 package lendingredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/claimer"
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
@@ -21,8 +22,8 @@ type InboxOptions struct {
 	// earlier.
 	Lease time.Duration // 5 min
 	Keep  time.Duration // how long an exact redelivery of an event is recognized and dropped; 72 h
-	// Logger logs who drops dead letters. Nil logs nothing.
-	Logger *slog.Logger
+	// Encryption encrypts the events in Redis. Nil stores them in plain text.
+	Encryption *webhook.Encryption
 }
 
 // Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver. Use Redis 6.2 or later;
@@ -32,7 +33,8 @@ type InboxOptions struct {
 // To survive kill -9 and the loss of power, Redis needs "appendonly yes" and "appendfsync
 // always". The memory policy must be "noeviction": a full Redis then accepts no new event, but
 // workers can still handle, retry and set aside the stored events. contrib/README.md has a table
-// of the settings. Redis holds the events in plain text, including codes and personal data.
+// of the settings. Without Encryption, Redis holds the events in plain text, including codes and
+// personal data.
 //
 // If a process dies, its events are due again after Lease, and up to half of Lease later at
 // different times. A process that waits for
@@ -40,13 +42,30 @@ type InboxOptions struct {
 // their context.
 type Inbox struct {
 	client                         opaque.Value[redis.UniversalClient]
-	options                        InboxOptions // without the logger
-	logger                         opaque.Value[*slog.Logger]
+	options                        InboxOptions
 	stream, later, dead, seenStart string
+	removed                        string // list of who removed an event, and why, the newest first
+	format                         string // version of these keys; version 1 without the key
 	claims                         opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
+
+// keysVersion is the version of the keys of each store. A key or field "format" has a newer one.
+const keysVersion format.Version = 1
+
+// ofNewer returns the error of a script that has met keys of a newer release.
+func ofNewer(err error, name string) error {
+	if err == nil {
+		return nil
+	}
+	if text, newer := strings.CutPrefix(err.Error(), "NEWER "); newer {
+		written, _, _ := strings.Cut(text, " ")
+		version, _ := strconv.Atoi(written)
+		return cmp.Or(format.Version(version).Check(keysVersion, name), err)
+	}
+	return err
+}
 
 const group = "lending" // all replicas share a consumer and its group
 
@@ -66,8 +85,9 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
-		options: InboxOptions{Lease: o.Lease, Keep: o.Keep}, logger: opaque.Hide(o.Logger),
-		stream: name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
+		options: o,
+		stream:  name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
+		removed: name + "removed", format: name + "format",
 	}
 	options := claimer.Options{Poll: min(tending, b.options.Lease/4), Blocks: true}
 	b.claims = opaque.Hide(claimer.New[*webhook.InboxEntry](source{b}, options))
@@ -93,7 +113,14 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 // create creates the group if there is none. The check comes first, because a full Redis refuses
 // to create a group even if the group exists.
 func (b *Inbox) create(ctx context.Context) error {
-	err := b.client().XPending(ctx, b.stream, group).Err()
+	written, err := b.client().Get(ctx, b.format).Int()
+	if err == nil {
+		err = format.Version(written).Check(keysVersion, "the inbox in Redis")
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	err = b.client().XPending(ctx, b.stream, group).Err()
 	if err == nil || !strings.HasPrefix(err.Error(), "NOGROUP") {
 		return err
 	}
@@ -132,10 +159,10 @@ return 1`)
 
 // Put implements [webhook.Inbox]. Put returns when Redis has the event.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
-	body := event.Body()
-	if _, err := webhook.Parse(body); err != nil {
+	if _, err := webhook.Parse(event.Body()); err != nil {
 		return err // a handmade event; no worker could read it
 	}
+	body := b.options.Encryption.Seal(event)
 	added, err := put.Run(ctx, b.client(), []string{b.stream, b.seenStart + event.Key()}, body, milliseconds(b.options.Keep)).Bool()
 	if err == nil && !added {
 		return webhook.ErrDuplicate
@@ -182,8 +209,12 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
-	err := b.endClaim(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
+	return b.due(ctx, entry, wait, entry.Tries, string(b.options.Encryption.Seal(entry.Event)))
+}
+
+// due ends the claim. The event with the stored body is due again after wait.
+func (b *Inbox) due(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration, tries int, body string) error {
+	err := b.endClaim(ctx, retryLater, b.later, entry, wait.Milliseconds(), strconv.Itoa(tries)+":"+body)
 	if err == nil {
 		b.claims().LookIn(wait)
 	}

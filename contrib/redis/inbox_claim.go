@@ -133,13 +133,18 @@ func (s source) read(ctx context.Context, n int64, block time.Duration, give giv
 // hand gives an entry to a worker. claims is the number of claims of the entry in the stream. The
 // ID of a claim contains the number, so that an earlier worker, which may only be slow, cannot end
 // the claim. An entry without a valid event becomes a dead letter, because it would fail each
-// time.
+// time. An event that another process has to read waits.
 func (s source) hand(ctx context.Context, message redis.XMessage, claims int64, start time.Time, give give) {
-	entry, err := entryOf(message)
+	entry, err := s.entryOf(message)
+	tries := entry.Tries
 	entry.Tries += int(claims)
 	entry.ID = fmt.Sprint(message.ID, "/", claims)
 	entry.Until = start.Add(s.options.Lease / 10 * 9)
-	if err != nil {
+	if err != nil && entry.Event == nil {
+		body, _ := message.Values["body"].(string)
+		err = errors.Join(fmt.Errorf("lendingredis: an event cannot be read here: %w", err),
+			s.due(ctx, entry, claimer.Unreadable, tries+int(claims)-1, body))
+	} else if err != nil {
 		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
 	give(entry, err)
@@ -155,16 +160,12 @@ func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(2*s.options.Lease))
 }
 
-// entryOf returns the entry in message, with its tries before it was added to the stream. If [webhook.Parse] rejects the body, the event of the
-// entry holds only the bytes.
-func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
+// entryOf returns the entry in message, with its tries before it was added to the stream. See
+// [webhook.Encryption.Open] for its event and the error.
+func (b *Inbox) entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 	body, _ := message.Values["body"].(string)
 	text, _ := message.Values["tries"].(string)
 	tries, _ := strconv.Atoi(text)
-	event, err := webhook.Parse([]byte(body))
-	if err != nil {
-		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON([]byte(body)) // accepts all bytes
-	}
+	event, err := b.options.Encryption.Open([]byte(body))
 	return &webhook.InboxEntry{Event: event, Tries: tries, ID: message.ID}, err
 }

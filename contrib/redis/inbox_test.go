@@ -41,7 +41,9 @@ func TestInboxKeepsItsContract(t *testing.T) {
 	server := startRedis(t)
 	storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 		require.NoError(t, server.client().FlushAll(t.Context()).Err())
-		return func() webhook.Inbox { return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease}) }
+		return func() webhook.Inbox {
+			return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease, Encryption: webhooktest.Encryption()})
+		}
 	})
 }
 
@@ -253,7 +255,7 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 		return err
 	}
 	drop := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error {
-		_, err := b.Drop(t.Context(), "tester", e.ID)
+		_, err := b.Drop(t.Context(), webhook.Decision{By: "tester", Why: "a test"}, e.ID)
 		return err
 	}
 	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1},

@@ -7,7 +7,7 @@ import (
 )
 
 // pairs holds the two characters for every 12 bits, the first in the low byte. A look-up
-// replaces two, so the encoding is more than twice as fast as encoding/base64.
+// replaces two, so the encoding is 1.6 times as fast as encoding/base64.
 var pairs = sync.OnceValue(func() *[1 << 12]uint16 {
 	var table [1 << 12]uint16
 	var text [4]byte

@@ -1,17 +1,25 @@
 package claimer
 
 import (
-	"context"
 	"errors"
-	"log/slog"
+	"time"
 )
 
-// MaxDeadLetters is the largest number of dead letters in a call.
-const MaxDeadLetters = 500
+// Unreadable is how long an event waits that another process has to read: a newer release, or a
+// process with the encryption key.
+const Unreadable = time.Minute
+
+const (
+	// MaxDeadLetters is the largest number of dead letters in a call.
+	MaxDeadLetters = 500
+	// MinErased is the length of the shortest id that Erase accepts.
+	MinErased = 8
+)
 
 var (
-	errNoWho   = errors.New("lending/webhook: dead letters: who is empty; name the person who decides")
+	errNoBy    = errors.New("lending/webhook: dead letters: By or Why is empty; name the person who decides, and the reason")
 	errTooMany = errors.New("lending/webhook: dead letters: too many in one call; pass at most 500, or use RedriveAll and DropAll")
+	errErased  = errors.New("lending/webhook: erase: pass the ids of the person, each of at least 8 bytes: a shorter text could be a part of any value")
 )
 
 // CheckRedrive returns the error of invalid arguments of Redrive.
@@ -23,20 +31,30 @@ func CheckRedrive(ids []string) error {
 }
 
 // CheckDrop returns the error of invalid arguments of Drop.
-func CheckDrop(who string, ids []string) error {
-	if who == "" {
-		return errNoWho
+func CheckDrop(by, why string, ids []string) error {
+	if by == "" || why == "" {
+		return errNoBy
 	}
 	return CheckRedrive(ids)
 }
 
-// LogDrop logs the events dropped by who. It ignores a panic of the logger, because the events
-// are gone already.
-func LogDrop(ctx context.Context, logger *slog.Logger, who string, keys []string) {
-	if logger == nil || len(keys) == 0 {
-		return
+// CheckErase returns the error of invalid arguments of Erase.
+func CheckErase(by, why string, ids []string) error {
+	for _, id := range ids {
+		if len(id) < MinErased {
+			return errErased
+		}
 	}
-	defer func() { _ = recover() }()
-	logger.LogAttrs(ctx, slog.LevelInfo, "lending/webhook: dead letters dropped",
-		slog.String("who", who), slog.Int("number", len(keys)), slog.Any("keys", keys))
+	if len(ids) == 0 {
+		return errErased
+	}
+	return CheckDrop(by, why, ids)
+}
+
+// Limit returns a limit between 1 and MaxDeadLetters; 0 or less means all of them.
+func Limit(limit int) int {
+	if limit <= 0 {
+		return MaxDeadLetters
+	}
+	return min(limit, MaxDeadLetters)
 }

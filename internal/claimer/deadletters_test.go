@@ -1,9 +1,6 @@
 package claimer_test
 
 import (
-	"bytes"
-	"context"
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,23 +14,15 @@ func TestDeadLetterArguments(t *testing.T) {
 	require.NoError(t, claimer.CheckRedrive(nil))
 	require.NoError(t, claimer.CheckRedrive(most))
 	require.ErrorContains(t, claimer.CheckRedrive(tooMany), "pass at most 500")
-	require.NoError(t, claimer.CheckDrop("kim", most))
-	require.ErrorContains(t, claimer.CheckDrop("", most), "name the person who decides")
-	require.ErrorContains(t, claimer.CheckDrop("kim", tooMany), "pass at most 500")
+	require.NoError(t, claimer.CheckDrop("kim", "a test", most))
+	require.ErrorContains(t, claimer.CheckDrop("", "a test", most), "name the person who decides")
+	require.ErrorContains(t, claimer.CheckDrop("kim", "", most), "and the reason")
+	require.ErrorContains(t, claimer.CheckDrop("kim", "a test", tooMany), "pass at most 500")
+	require.NoError(t, claimer.CheckErase("kim", "a test", []string{"12345678"}))
+	require.ErrorContains(t, claimer.CheckErase("kim", "a test", []string{"12345678", "1234567"}), "at least 8 bytes")
+	require.ErrorContains(t, claimer.CheckErase("kim", "a test", nil), "pass the ids")
+	require.ErrorContains(t, claimer.CheckErase("", "a test", []string{"12345678"}), "name the person")
+	require.Equal(t, 500, claimer.Limit(0))
+	require.Equal(t, 500, claimer.Limit(501))
+	require.Equal(t, 3, claimer.Limit(3))
 }
-
-func TestLogDrop(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	claimer.LogDrop(t.Context(), logger, "kim", nil)
-	claimer.LogDrop(t.Context(), nil, "kim", []string{"a"})
-	require.Empty(t, log.String())
-	claimer.LogDrop(t.Context(), logger, "kim", []string{"a", "b"})
-	require.Contains(t, log.String(), `msg="lending/webhook: dead letters dropped" who=kim number=2 keys="[a b]"`)
-	claimer.LogDrop(t.Context(), slog.New(panicking{}), "kim", []string{"a"})
-}
-
-type panicking struct{ slog.Handler }
-
-func (panicking) Enabled(context.Context, slog.Level) bool { panic("broken") }

@@ -12,14 +12,26 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Misshape is a value with the wrong JSON type. A Misshape quotes nothing.
-type Misshape struct{ Path, Want, Got string }
+type Misshape struct {
+	redact.Safe
 
-// within adds the outer field or element to the path.
-func (m *Misshape) within(outer string) *Misshape {
-	m.Path = strings.TrimSuffix(outer+"."+m.Path, ".")
+	Path, Want, Got string
+}
+
+// Error names the place and the types.
+func (m *Misshape) Error() string {
+	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", m.Path, m.Want, m.Got), ": ")
+}
+
+// Within adds the outer field or element to the path. Within returns nil for nil.
+func (m *Misshape) Within(outer string) *Misshape {
+	if m != nil {
+		m.Path = strings.TrimSuffix(outer+"."+m.Path, ".")
+	}
 	return m
 }
 
@@ -133,7 +145,7 @@ func (d *decoder) members(from int, v reflect.Value) (end int, m *Misshape) {
 			}
 			end, m = d.value(value, v.Field(i+1))
 			if m != nil && v.Type().Field(i+1).Tag.Get("decode") != "if-it-fits" {
-				return end, m.within(wire)
+				return end, m.Within(wire)
 			}
 		}
 		if end == 0 {
@@ -155,7 +167,7 @@ func (d *decoder) elements(from int, v reflect.Value) (end int, m *Misshape) {
 		}
 		v.SetLen(n + 1)
 		if end, m = d.value(i, v.Index(n)); m != nil {
-			return end, m.within(fmt.Sprintf("[%d]", n))
+			return end, m.Within(fmt.Sprintf("[%d]", n))
 		}
 		if d.text[i] == 'n' { // null, perhaps as a record, whose Raw is then null
 			d.keep(v.Index(n), i, end)

@@ -39,7 +39,7 @@ func (e *Error) Error() string { return e.Path + ": " + e.Message }
 // also of records in maps and slices. encoding/json would write a placeholder for a secret and
 // nothing for Extra.
 //
-// No value can end the process: a cycle, endless nesting and a panic of a method are an [Error].
+// No value can end the process: endless nesting and a panic of a method are an [Error].
 // A value in several places is written several times, as in encoding/json, up to MaxSize.
 func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, false) }
 
@@ -69,35 +69,22 @@ func (t *Types) encode(value any, redacts bool) (body []byte, err error) {
 // maxNesting is the limit on nesting, as in encoding/json.
 const maxNesting = 10_000
 
+const tooDeep = "is nested too deep, or holds itself"
+
 // encoder writes a body.
 type encoder struct {
 	bytes.Buffer
 	*Types
 	redacts bool
 
-	path []step     // from the body to the present value
-	open []identity // the pointers, maps and slices on the path
+	path     []step // from the body to the present value
+	pointers int    // on the way to the present value
 }
 
 // step leads to a member, or without a name to an element.
 type step struct {
 	name  string
 	index int
-}
-
-// identity tells pointers, maps and slices apart.
-type identity struct {
-	at     uintptr
-	length int
-	of     reflect.Type
-}
-
-func identityOf(v reflect.Value) identity {
-	id := identity{at: v.Pointer(), of: v.Type()}
-	if v.Kind() == reflect.Slice {
-		id.length = v.Len()
-	}
-	return id
 }
 
 // refuse returns an error for the present value.
@@ -126,28 +113,13 @@ func (e *encoder) refuseWhole(message string) error {
 func (e *encoder) at(s step, v reflect.Value) error {
 	switch {
 	case len(e.path) == maxNesting:
-		return e.refuseWhole("is nested too deep")
+		return e.refuseWhole(tooDeep)
 	case e.Len() > e.MaxSize: // values in many places may never end
 		return e.refuseWhole(fmt.Sprintf("is larger than %d MiB as JSON", e.MaxSize>>20))
 	}
 	e.path = append(e.path, s)
 	err := e.value(v)
 	e.path = e.path[:len(e.path)-1]
-	return err
-}
-
-// enter writes v, a pointer, map or slice, unless v contains itself.
-func (e *encoder) enter(v reflect.Value, write func(*encoder, reflect.Value) error) error {
-	id := identityOf(v)
-	switch {
-	case slices.Contains(e.open, id):
-		return e.refuse(Unfit, "holds itself")
-	case len(e.open) == maxNesting:
-		return e.refuseWhole("is nested too deep")
-	}
-	e.open = append(e.open, id)
-	err := write(e, v)
-	e.open = e.open[:len(e.open)-1]
 	return err
 }
 
@@ -178,7 +150,7 @@ func (e *encoder) value(v reflect.Value) error {
 	case e.isRequest(v.Type()):
 		return e.object(v)
 	case pointer && e.isRequest(v.Type().Elem()):
-		return e.enter(v, (*encoder).pointer)
+		return e.pointer(v)
 	}
 	switch v.Interface().(type) {
 	case json.Marshaler, encoding.TextMarshaler:
@@ -186,11 +158,11 @@ func (e *encoder) value(v reflect.Value) error {
 	}
 	switch {
 	case pointer:
-		return e.enter(v, (*encoder).pointer)
+		return e.pointer(v)
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 && !v.IsNil():
-		return e.enter(v, (*encoder).array)
+		return e.array(v)
 	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String && !v.IsNil():
-		return e.enter(v, (*encoder).members)
+		return e.members(v)
 	}
 	return e.json(v.Interface())
 }
@@ -203,7 +175,15 @@ func (e *encoder) secret(v reflect.Value) error {
 	return e.string(x.Reveal())
 }
 
-func (e *encoder) pointer(v reflect.Value) error { return e.value(v.Elem()) }
+func (e *encoder) pointer(v reflect.Value) error {
+	if e.pointers == maxNesting {
+		return e.refuseWhole(tooDeep)
+	}
+	e.pointers++
+	err := e.value(v.Elem())
+	e.pointers--
+	return err
+}
 
 // isRequest reports whether t is a record for requests.
 func (t *Types) isRequest(of reflect.Type) bool {

@@ -32,7 +32,7 @@ func (t *Types) flawOf(v reflect.Value) string {
 		case flaw != "":
 			return flaw
 		case p.depth > maxNesting:
-			return "is nested too deep"
+			return tooDeep
 		case marshals(p.Value):
 			p.depth = math.MinInt // its JSON may differ from its content
 		}
@@ -53,6 +53,21 @@ func (t *Types) flawOf(v reflect.Value) string {
 	return ""
 }
 
+// identity tells pointers, maps and slices apart.
+type identity struct {
+	at     uintptr
+	length int
+	of     reflect.Type
+}
+
+func identityOf(v reflect.Value) identity {
+	id := identity{at: v.Pointer(), of: v.Type()}
+	if v.Kind() == reflect.Slice {
+		id.length = v.Len()
+	}
+	return id
+}
+
 // flawAt is the flaw of v itself, not of its parts.
 func (t *Types) flawAt(v reflect.Value) string {
 	switch {
@@ -69,9 +84,6 @@ func (t *Types) flawAt(v reflect.Value) string {
 // marshals reports whether v has a method that writes its JSON.
 func marshals(v reflect.Value) bool {
 	t := v.Type()
-	if v.CanAddr() {
-		t = reflect.PointerTo(t)
-	}
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 

@@ -4,8 +4,10 @@ package sealed
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"encoding/binary"
 	"errors"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
@@ -36,15 +38,31 @@ func New(key []byte, older ...[]byte) (Box, error) {
 	return Box{opaque.Hide(aeads)}, nil
 }
 
+// version is the version of an encrypted text, which begins with it.
+const version format.Version = 1
+
 // Seal encrypts plain and binds the result to context: Open needs the same context, so a text
 // cannot be passed off as the text of another place.
 func (b Box) Seal(plain, context []byte) []byte {
-	return b.aeads()[0].Seal(nil, nil, plain, context) //nolint:gosec // it makes its nonce
+	return b.aeads()[0].Seal(binary.AppendUvarint(nil, uint64(version)), nil, plain, context) //nolint:gosec // it makes its nonce
+}
+
+// Check returns a [*format.NewerError] for a text of a newer release.
+func Check(text []byte) error {
+	written, _ := binary.Uvarint(text)
+	return format.Version(min(written, 1<<31-1)).Check(version, "the encrypted text")
 }
 
 // Open decrypts a text of [Box.Seal]. It fails if the text or the context differs, or if the box
-// lacks the key.
+// lacks the key. For a text of a newer release the error is a [*format.NewerError].
 func (b Box) Open(text, context []byte) (plain []byte, err error) {
+	if err := Check(text); err != nil {
+		return nil, err
+	}
+	if len(text) == 0 {
+		return nil, errors.New("the text is empty")
+	}
+	text = text[1:] // of version 1
 	for _, aead := range b.aeads() {
 		if plain, err = aead.Open(nil, nil, text, context); err == nil {
 			return plain, nil

@@ -60,6 +60,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"a dead letter has the event and the cause", long, inbox.describes},
 		{"a dead letter can be redriven", long, inbox.redrives},
 		{"a dead letter can be dropped", long, inbox.drops},
+		{"Erase removes the events of a person", long, inbox.erases},
 		{"a filter selects dead letters, page by page", long, inbox.pages},
 		{"one of many parallel Redrives and Drops succeeds", long, inbox.oneRedrives},
 		{"Work handles every event", long, inbox.works},

@@ -116,7 +116,7 @@ func (b inbox) noLetter(letters webhook.DeadLetters, ids ...string) {
 		}
 	}
 	redriven, failed := letters.Redrive(b.Context(), ids...)
-	dropped, err := letters.Drop(b.Context(), "tester", ids...)
+	dropped, err := letters.Drop(b.Context(), decision, ids...)
 	if failed != nil || err != nil || redriven+dropped > 0 {
 		b.Fatalf("Redrive and Drop of no dead letter: got %d and %d, and errors %v and %v; want none", redriven, dropped, failed, err)
 	}
@@ -163,10 +163,10 @@ func (b inbox) drops() {
 	}
 	b.setAside(event(1), event(2))
 	page := b.list(letters, webhook.DeadLetterFilter{})
-	if n, err := letters.Drop(b.Context(), "", page[0].ID); err == nil || n > 0 {
+	if n, err := letters.Drop(b.Context(), webhook.Decision{By: "kim"}, page[0].ID); err == nil || n > 0 {
 		b.Fatalf("Drop by nobody: got %d and error %v, want an error", n, err)
 	}
-	if n, err := letters.Drop(b.Context(), "tester", page[0].ID); err != nil || n != 1 {
+	if n, err := letters.Drop(b.Context(), decision, page[0].ID); err != nil || n != 1 {
 		b.Fatalf("Drop: got %d and error %v, want 1", n, err)
 	}
 	b.noLetter(letters, page[0].ID)
@@ -176,6 +176,73 @@ func (b inbox) drops() {
 	}
 	b.none("one was dropped, and one is a dead letter")
 	b.seen(1, "that was dropped")
+	b.inbox = b.open()
+	letters, _ = b.letters()
+	want := webhook.NewRemoved(decision, page[0].ID, page[0].Key, page[0].Event)
+	kept, err := letters.Removed(b.Context(), 0)
+	if err != nil || len(kept) != 1 || time.Since(kept[0].At).Abs() > patience {
+		b.Fatalf("Removed in the next process: got %+v and error %v, want %+v", kept, err, want)
+	}
+	if want.At = kept[0].At; kept[0] != want {
+		b.Fatalf("Removed: got %+v, want %+v", kept[0], want)
+	}
+}
+
+var decision = webhook.Decision{By: "tester", Why: "a test"}
+
+// erases has two events in each state: one mentions the person, and the other somebody else.
+func (b inbox) erases() {
+	letters, ok := b.letters()
+	if !ok {
+		return
+	}
+	const person = "8c1b5a6e-2f7d-4b5b-9a51-0c7a3f5d2e10"
+	var events []*webhook.Event
+	pair := func(mention string) {
+		b.Helper()
+		for _, id := range []string{mention, "0d4f9a86-51a3-4d0f-8f0e-6d0a9a1f7c33"} {
+			e, err := webhook.Parse(fmt.Appendf(nil, `{"webhookEvent":"E","n":%d,"data":{"of":[{"id":"%s"}]}}`, len(events), id))
+			b.told("Parse", err)
+			b.told("Put", b.inbox.Put(b.Context(), e))
+			events = append(events, e)
+		}
+	}
+	pair(person)
+	b.deadLetter(b.taken())
+	b.deadLetter(b.taken())
+	pair(strings.ReplaceAll(person, "-", `\u002d`))
+	b.retry(b.taken(), long)
+	b.retry(b.taken(), long)
+	pair(strings.ToUpper(person))
+	running, other := b.taken(), b.taken()
+	if !running.Event.Mentions(person) {
+		running, other = other, running
+	}
+	pair("x" + person + "/y")
+	if n, err := letters.Erase(b.Context(), decision, person[:7]); err == nil || n > 0 {
+		b.Fatalf("Erase of a short id: got %d and error %v, want an error", n, err)
+	}
+	if n, err := letters.Erase(b.Context(), decision, person, "no-such-id"); err != nil || n != 4 {
+		b.Fatalf("Erase: got %d and error %v, want the 4 events that mention the person", n, err)
+	}
+	b.counts(webhook.InboxCounts{Waiting: 2, Running: 1, DeadLetters: 1}, "after Erase of 4 events of 8")
+	b.retry(running, 0)
+	b.deadLetter(running)
+	b.is(running)
+	b.is(other)
+	b.counts(webhook.InboxCounts{Waiting: 2, DeadLetters: 1}, "after Retry, DeadLetter and Done of an erased event")
+	for _, e := range events {
+		if err := b.inbox.Put(b.Context(), e); !errors.Is(err, webhook.ErrDuplicate) {
+			b.Fatalf("Put of an erased event: got error %v, want ErrDuplicate", err)
+		}
+	}
+	kept, err := letters.Removed(b.Context(), 3)
+	if err != nil || len(kept) != 3 || kept[0].Decision != decision || kept[0].Event != "E" {
+		b.Fatalf("Removed after Erase: got %+v and error %v, want the newest 3 of 4", kept, err)
+	}
+	if n, err := letters.Erase(b.Context(), decision, person); err != nil || n != 0 {
+		b.Fatalf("Erase for the second time: got %d and error %v, want 0", n, err)
+	}
 }
 
 func (b inbox) pages() {
@@ -222,7 +289,7 @@ func (b inbox) pages() {
 	if n, err := webhook.RedriveAll(b.Context(), letters, webhook.DeadLetterFilter{Event: "b"}); err != nil || n != 2 {
 		b.Fatalf("RedriveAll of a name: got %d and error %v, want 2", n, err)
 	}
-	if n, err := webhook.DropAll(b.Context(), letters, "tester", webhook.DeadLetterFilter{}); err != nil || n != 3 {
+	if n, err := webhook.DropAll(b.Context(), letters, decision, webhook.DeadLetterFilter{}); err != nil || n != 3 {
 		b.Fatalf("DropAll: got %d and error %v, want 3", n, err)
 	}
 	b.counts(webhook.InboxCounts{Waiting: 2}, "after RedriveAll of two, and DropAll of the rest")
@@ -243,7 +310,7 @@ func (b inbox) oneRedrives() {
 		letter := page[i/2].ID
 		n, err := letters.Redrive(b.Context(), letter)
 		redriven.Add(int64(n))
-		d, failed := letters.Drop(b.Context(), "tester", letter)
+		d, failed := letters.Drop(b.Context(), decision, letter)
 		dropped.Add(int64(d))
 		if err != nil || failed != nil {
 			b.Errorf("Redrive and Drop by one of many: got errors %v and %v, want none", err, failed)

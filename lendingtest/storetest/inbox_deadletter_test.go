@@ -82,19 +82,54 @@ func (h *inboxHandle) Redrive(_ context.Context, ids ...string) (int, error) {
 	}), nil
 }
 
-func (h *inboxHandle) Drop(_ context.Context, who string, ids ...string) (int, error) {
-	if who == "" && h.flaw != "lets nobody drop" {
-		return 0, errors.New("who?")
+func (h *inboxHandle) Drop(_ context.Context, by webhook.Decision, ids ...string) (int, error) {
+	if (by.By == "" || by.Why == "") && h.flaw != "lets nobody drop" {
+		return 0, errors.New("who, and why?")
 	}
 	if h.flaw == "drops nothing" {
 		return h.end(ids, func(*eventModel) {}), nil
 	}
 	return h.end(ids, func(dropped *eventModel) {
-		h.events = slices.DeleteFunc(h.events, func(e *eventModel) bool { return e == dropped })
+		h.remove(by, dropped)
 		if h.flaw == "forgets what was dropped" {
 			delete(h.seen, dropped.event.Key())
 		}
 	}), nil
+}
+
+// remove removes an event. The caller holds the lock.
+func (h *inboxHandle) remove(by webhook.Decision, removed *eventModel) {
+	h.events = slices.DeleteFunc(h.events, func(e *eventModel) bool { return e == removed })
+	trace := webhook.NewRemoved(by, removed.letter.ID, removed.event.Key(), removed.event.Name)
+	h.removed = append([]webhook.Removed{trace}, h.removed...)
+}
+
+func (h *inboxHandle) Erase(_ context.Context, by webhook.Decision, ids ...string) (erased int, _ error) {
+	if len(ids[0]) < webhook.MinErased && h.flaw != "erases short ids" {
+		return 0, errors.New("short")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range slices.Clone(h.events) {
+		if e.event.Mentions(ids...) && (e.where != "running" || h.flaw != "leaves what runs") {
+			h.remove(by, e)
+			erased++
+		}
+		if h.flaw == "forgets what was erased" {
+			delete(h.seen, e.event.Key())
+		}
+	}
+	return erased, nil
+}
+
+func (h *inboxHandle) Removed(_ context.Context, limit int) ([]webhook.Removed, error) {
+	if limit <= 0 || h.flaw == "has no limit of removals" {
+		limit = len(h.removed)
+	}
+	if h.flaw == "keeps no removal" {
+		return nil, nil
+	}
+	return h.removed[:min(limit, len(h.removed))], nil
 }
 
 // end calls then for each dead letter of ids.

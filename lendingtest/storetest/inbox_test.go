@@ -21,6 +21,7 @@ type inboxModel struct {
 	events []*eventModel
 
 	deadLetters int // number of dead letters so far
+	removed     []webhook.Removed
 }
 
 type eventModel struct {
@@ -244,7 +245,10 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"a dead letter can be redriven": {
 			"has one ID for an event", "redrives any number at once", "redrives as tried",
 		},
-		"a dead letter can be dropped": {"lets nobody drop", "drops nothing", "forgets what was dropped"},
+		"a dead letter can be dropped": {"lets nobody drop", "drops nothing", "forgets what was dropped", "keeps no removal"},
+		"Erase removes the events of a person": {
+			"erases short ids", "leaves what runs", "forgets what was erased", "has no limit of removals",
+		},
 		"a filter selects dead letters, page by page": {
 			"filters no names", "filters no times", "begins each page anew", "has no limit", "has the newest first",
 			"limits before it filters",

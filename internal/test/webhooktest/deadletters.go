@@ -136,6 +136,8 @@ func redriveChild(_ string, open func(string) (Store, error)) error {
 	return err
 }
 
+var decision = webhook.Decision{By: "tester", Why: "a test"}
+
 type letters interface{ webhook.DeadLetters }
 
 // guided asks the test before each batch.
@@ -166,7 +168,7 @@ func ManyDeadLetters(t *testing.T, letters webhook.DeadLetters, number int) {
 	}
 	redriven, err := webhook.RedriveAll(t.Context(), bounded, webhook.DeadLetterFilter{Event: "WB_Loan_Opened"})
 	must(t, "redrive", err)
-	dropped, err := webhook.DropAll(t.Context(), bounded, "tester", webhook.DeadLetterFilter{})
+	dropped, err := webhook.DropAll(t.Context(), bounded, decision, webhook.DeadLetterFilter{})
 	must(t, "drop", err)
 	counts, err := letters.Counts(t.Context())
 	must(t, "counts", err)
@@ -202,7 +204,7 @@ func (a allocating) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return a.letters.Redrive(ctx, ids...)
 }
 
-func (a allocating) Drop(ctx context.Context, who string, ids ...string) (int, error) {
+func (a allocating) Drop(ctx context.Context, by webhook.Decision, ids ...string) (int, error) {
 	defer a.watch("Drop")()
-	return a.letters.Drop(ctx, who, ids...)
+	return a.letters.Drop(ctx, by, ids...)
 }

@@ -1,7 +1,6 @@
 package webhooktest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -67,17 +66,11 @@ func SetsAsideWhatIsNoEvent(t *testing.T, inbox fullInbox) {
 	}
 }
 
-// LogsDrops drops a dead letter of an empty inbox, and checks the line in its log.
-func LogsDrops(t *testing.T, inbox fullInbox, log *bytes.Buffer) {
-	t.Helper()
-	must(t, "put", inbox.Put(t.Context(), event(1)))
-	entry, err := inbox.Take(t.Context())
-	must(t, "take", err)
-	must(t, "dead letter", inbox.DeadLetter(t.Context(), entry, nil))
-	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{Before: time.Now().Add(time.Hour)})
-	must(t, "drop", err)
-	want := `msg="lending/webhook: dead letters dropped" who=kim number=1 keys=[` + entry.Event.Key() + "]"
-	if dropped != 1 || !strings.Contains(log.String(), want) {
-		t.Fatalf("drop: dropped %d, and logged %s; want %s", dropped, log, want)
+// Encryption returns an encryption with a key of the tests.
+func Encryption() *webhook.Encryption {
+	encryption, err := webhook.NewEncryption(make([]byte, 32))
+	if err != nil {
+		panic(err)
 	}
+	return encryption
 }

@@ -31,7 +31,6 @@ func TestOutputUnderKill(t *testing.T) {
 	}
 	t.Logf("%s", out.Bytes())
 	require.NoError(t, err)
-	assert.Contains(t, out.String(), fmt.Sprintf("%d of %[1]d withdrawals confirmed", customers))
 	assert.Contains(t, out.String(), fmt.Sprintf(`
                 wanted  in the service  commands executed
 customers       %6d          %6[1]d             %6[1]d

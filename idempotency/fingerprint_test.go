@@ -1,0 +1,197 @@
+package idempotency_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/seeds"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// printed is a layer that keeps the last request and its fingerprint, and sends nothing.
+type printed struct {
+	raw   lending.RawRequest
+	body  []byte
+	print string
+}
+
+var errPrinted = errors.New("printed")
+
+func (p *printed) Do(ctx context.Context, _ string, call *lending.MutationCall, _ func(context.Context) (*lending.Response,
+	error),
+) (*lending.Response, error) {
+	p.raw = lending.RawRequest{Method: call.Method(), Path: call.Route(), Args: call.Args(), Query: call.Query()}
+	p.body = call.Body()
+	print, err := call.Fingerprint(ctx, []byte("salt"))
+	p.print = string(print)
+	return nil, cmp.Or(err, errPrinted)
+}
+
+// TestFingerprintIsOfTheRequest writes the request of every mutation as other releases could: with
+// other orders of members, new members with zero values, without the members with zero values, and with
+// other spellings of numbers and times. The fingerprint stays. It changes with each value.
+func TestFingerprintIsOfTheRequest(t *testing.T) {
+	random := rand.New(rand.NewPCG(uint64(seeds.FromEnvironment(t, seeds.Variable, 1)), 0))
+	layer := &printed{}
+	client := wire.NewClient(t, "https://lending.example", lending.WithIdempotency(layer),
+		lending.WithTokenSource(lending.StaticToken("test-token")))
+	ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+	printOf := func(raw lending.RawRequest, body string) string {
+		if raw.Body = nil; body != "" {
+			raw.Body = json.RawMessage(body)
+		}
+		_, err := client.Do(ctx, raw)
+		require.ErrorIs(t, err, errPrinted)
+		return layer.print
+	}
+	routes := catalog.Routes(t)
+	for _, name := range slices.Sorted(maps.Keys(checkRows)) {
+		if checkRows[name].how == noKey || catalog.IsUpload(routes[name]) { // see TestFingerprintCoversTheUpload
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			_, err := catalog.Calls[name](ctx, client)
+			require.ErrorIs(t, err, errPrinted)
+			raw, want := layer.raw, layer.print
+			var body any
+			if layer.body != nil {
+				body = decoded(t, layer.body)
+			}
+			for range 50 {
+				text := rewritten(random, body)
+				require.Equal(t, want, printOf(raw, text), text)
+			}
+			for changed := range changes(body) {
+				assert.NotEqual(t, want, printOf(raw, changed), changed)
+			}
+			unchanged := rewritten(random, body)
+			for i := range raw.Args {
+				other := raw
+				other.Args = slices.Clone(raw.Args)
+				other.Args[i] += "7"
+				assert.NotEqual(t, want, printOf(other, unchanged))
+			}
+			for param := range raw.Query {
+				other := raw
+				other.Query = url.Values{}
+				maps.Copy(other.Query, raw.Query)
+				other.Query[param] = []string{raw.Query.Get(param) + "7"}
+				assert.NotEqual(t, want, printOf(other, unchanged))
+			}
+		})
+	}
+}
+
+func decoded(t *testing.T, text []byte) (value any) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&value))
+	return value
+}
+
+// rewritten returns value as JSON in one of the forms with the same meaning.
+func rewritten(random *rand.Rand, value any) string {
+	switch value := value.(type) {
+	case map[string]any:
+		var members []string
+		for name, member := range value {
+			if isZero := slices.Contains([]any{"", false, nil, json.Number("0")}, plain(member)); !isZero || random.IntN(2) == 0 {
+				members = append(members, strconv.Quote(name)+":"+rewritten(random, member))
+			}
+		}
+		for n := range random.IntN(3) {
+			zeros := []string{`null`, `""`, `0`, `0.00`, `false`, `[]`, `{}`, `{"a":{"b":null}}`}
+			members = append(members, fmt.Sprintf(`"later%d":%s`, n, zeros[random.IntN(len(zeros))]))
+		}
+		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		return "{" + strings.Join(members, " , ") + "}"
+	case []any:
+		var elements []string
+		for _, element := range value {
+			elements = append(elements, rewritten(random, element))
+		}
+		return "[" + strings.Join(elements, ",") + "]"
+	case json.Number:
+		switch text := value.String(); {
+		case random.IntN(2) == 0:
+			return text
+		case strings.ContainsRune(text, '.'):
+			return text + "00e0"
+		default:
+			return text + "000E-3"
+		}
+	case string:
+		if at, err := time.Parse(time.RFC3339, value); err == nil {
+			value = at.In(time.FixedZone("", random.IntN(10)*3600)).Format(time.RFC3339Nano)
+		}
+		return string(fake.Must(json.Marshal(value)))
+	case nil:
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// plain returns value if it can be compared.
+func plain(value any) any {
+	switch value.(type) {
+	case map[string]any, []any:
+		return 1
+	}
+	return value
+}
+
+// changes yields value as JSON with each of its leaves changed in turn, except for secrets.
+func changes(value any) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		var walk func(value any, set func(any)) bool
+		walk = func(at any, set func(any)) bool {
+			change := func(to any) bool {
+				set(to)
+				ok := yield(string(fake.Must(json.Marshal(value))))
+				set(at)
+				return ok
+			}
+			switch at := at.(type) {
+			case map[string]any:
+				for name, member := range at {
+					if !walk(member, func(to any) { at[name] = to }) {
+						return false
+					}
+				}
+			case []any:
+				for i, element := range at {
+					if !walk(element, func(to any) { at[i] = to }) {
+						return false
+					}
+				}
+			case json.Number:
+				return change(at+"1") && change(json.Number("-"+at))
+			case string:
+				return at == redact.Placeholder || change(at+"x") && (at == "" || change(""))
+			case bool:
+				return change(!at)
+			}
+			return true
+		}
+		walk(value, func(any) {})
+	}
+}
