@@ -64,15 +64,15 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 
 func TestKeepalive(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store, loads := newHookedStore(), 0
-		store.at("load", func(context.Context) error { loads++; return nil })
+		store, loads := newHookedStore(), new(atomic.Int32)
+		store.at("load", func(context.Context) error { loads.Add(1); return nil })
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		ended := make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- client.Session().Keepalive(ctx) }()
 		bubble.Elapse(time.Hour)
 		assert.Zero(t, service.Arrived(fake.LoginRoute), "it never signs in")
-		assert.InDelta(t, 60, loads, 2, "it looks for a token of others once a minute")
+		assert.InDelta(t, 60, loads.Load(), 2, "it looks for a token of others once a minute")
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(48 * time.Hour)
 		require.NoError(t, read(t.Context(), client))
