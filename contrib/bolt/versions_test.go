@@ -62,22 +62,6 @@ func TestFileOfANewerReleaseStays(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-func TestEntryOfANewerReleaseStays(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "file")
-	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
-	require.NoError(t, err)
-	require.NoError(t, entries.Close())
-	change(t, path, func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("idempotency entries")).Put([]byte("key"), []byte{3, 'x'})
-	})
-	entries, err = lendingbolt.OpenIdempotencyStore(path, nil)
-	require.NoError(t, err)
-	defer entries.Close()
-	_, err = entries.Load(t.Context(), "key")
-	require.EqualError(t, err, "the entry was written by a newer release, at least v0.3; update this replica")
-}
-
 func change(t *testing.T, path string, apply func(tx *bbolt.Tx) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)

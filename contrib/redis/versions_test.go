@@ -23,7 +23,8 @@ func TestKeysOfEveryReleaseAreRead(t *testing.T) {
 	t.Parallel()
 	inboxes := func(client *redis.Client, lease time.Duration) (plain, encrypted *lendingredis.Inbox) {
 		var err error
-		plain, err = lendingredis.NewInbox(t.Context(), client, "plain", &lendingredis.InboxOptions{Lease: lease, Keep: released.Keep})
+		plain, err = lendingredis.NewInbox(t.Context(), client, "plain",
+			&lendingredis.InboxOptions{Lease: lease, Keep: released.Keep})
 		require.NoError(t, err)
 		encrypted, err = lendingredis.NewInbox(t.Context(), client, "encrypted",
 			&lendingredis.InboxOptions{Lease: lease, Keep: released.Keep, Encryption: released.Encryption()})
@@ -86,7 +87,9 @@ func TestKeysOfANewerReleaseStay(t *testing.T) {
 	before := dump()
 	for name, call := range map[string]func(context.Context) error{
 		"Load of an entry": func(ctx context.Context) error { _, err := entries.Load(ctx, "a"); return err },
-		"Save of an entry": func(ctx context.Context) error { return entries.Save(ctx, store.Entry{Key: "b", State: store.Sent}) },
+		"Save of an entry": func(ctx context.Context) error {
+			return entries.Save(ctx, store.Entry{Key: "b", State: store.Sent})
+		},
 		"Replace": func(ctx context.Context) error {
 			_, err := entries.Replace(ctx, []store.Entry{{Key: "a", Revision: 1}})
 			return err
@@ -116,7 +119,8 @@ func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	client := server.client()
-	require.NoError(t, inbox(t, client, &lendingredis.InboxOptions{Encryption: released.Encryption()}).Put(t.Context(), event("E")))
+	with := inbox(t, client, &lendingredis.InboxOptions{Encryption: released.Encryption()})
+	require.NoError(t, with.Put(t.Context(), event("E")))
 	without := inbox(t, server.client(), nil)
 	_, err := without.Take(t.Context())
 	require.ErrorContains(t, err, "check the encryption keys of the inbox")

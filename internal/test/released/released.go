@@ -62,7 +62,8 @@ type inbox interface {
 }
 
 func event(name string) *webhook.Event {
-	e, err := webhook.Parse(fmt.Appendf(nil, `{"webhookEvent":"%s", "data":{"otp":"731904"}, "creationTimeUtc":"2026-11-23T10:00:00.1234567"}`, name))
+	e, err := webhook.Parse(fmt.Appendf(nil,
+		`{"webhookEvent":"%s", "data":{"otp":"731904"}, "creationTimeUtc":"2026-11-23T10:00:00.1234567"}`, name))
 	if err != nil {
 		panic(err)
 	}
@@ -142,7 +143,8 @@ var states = []store.State{store.Free, store.Sent, store.InDoubt, store.NeedsRev
 
 func entry(state store.State) store.Entry {
 	return store.Entry{
-		Key: "orders/" + string(state), State: state, Lock: "lock of " + string(state), Data: []byte("{\"data\":\"of \x00" + state + "\"}"),
+		Key: "orders/" + string(state), State: state, Lock: "lock of " + string(state),
+		Data: []byte("{\"data\":\"of \x00" + state + "\"}"),
 	}
 }
 
@@ -178,7 +180,8 @@ func ReadEntries(t *testing.T, entries store.Store) {
 			require.Equal(t, want.Data, listed[0].Data)
 
 			var held *store.LockedError
-			require.ErrorAs(t, entries.Save(t.Context(), store.Entry{Key: want.Key + "2", State: store.Sent, Lock: want.Lock}), &held)
+			taker := store.Entry{Key: want.Key + "2", State: store.Sent, Lock: want.Lock}
+			require.ErrorAs(t, entries.Save(t.Context(), taker), &held)
 			require.Equal(t, want.Key, held.Key)
 			next := want
 			next.State, next.Lock = store.Done, ""
