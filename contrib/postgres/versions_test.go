@@ -1,6 +1,9 @@
 package lendingpostgres_test
 
 import (
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,4 +74,39 @@ func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	require.Zero(t, tries, "the claim is no try")
 	_, err = without.Erase(t.Context(), webhook.Decision{By: "kim", Why: "asked"}, "the person's id")
 	require.ErrorContains(t, err, "check the encryption keys of the inbox")
+}
+
+// No dump has a value of an erased person, or of an encrypted event.
+func TestErasedPersonIsInNoDump(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t, database(t))
+	pool := connect(t, url)
+	const person, code = "8c1b5a6e-2f7d-4b5b-9a51-0c7a3f5d2e10", "731904"
+	put := func(name string, encryption *webhook.Encryption) *lendingpostgres.Inbox {
+		inbox := must(lendingpostgres.NewInbox(pool, name, &lendingpostgres.InboxOptions{Encryption: encryption}))
+		for _, path := range []string{"waiting", "dead letter"} {
+			event := must(webhook.Parse(fmt.Appendf(nil,
+				`{"webhookEvent":"E","data":{"path":%q,"of":%q,"code":%q}}`, path, person, code)))
+			require.NoError(t, inbox.Put(t.Context(), event))
+			if path == "waiting" {
+				entry := must(inbox.Take(t.Context()))
+				require.NoError(t, inbox.DeadLetter(t.Context(), entry, errors.New("failed for "+person+" with "+code)))
+			}
+		}
+		return inbox
+	}
+	dump := func() string {
+		return string(must(exec.CommandContext(t.Context(), "pg_dump", "--inserts", url).Output()))
+	}
+	hexOf := func(text string) string { return hex.EncodeToString([]byte(text)) }
+	put("encrypted", released.Encryption())
+	for _, canary := range []string{person, code, hexOf(person), hexOf(code)} {
+		require.NotContains(t, dump(), canary, "encrypted")
+	}
+	plain := put("plain", nil)
+	require.Contains(t, dump(), hexOf(code))
+	require.Equal(t, 2, must(plain.Erase(t.Context(), webhook.Decision{By: "kim", Why: "asked"}, person)))
+	for _, canary := range []string{person, code, hexOf(person), hexOf(code)} {
+		require.NotContains(t, dump(), canary, "erased")
+	}
 }
