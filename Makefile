@@ -153,7 +153,7 @@ tools-test: ## Run the tests of the tools that are this project's own, and look 
 
 ##@ Upkeep
 
-.PHONY: tools doc ci proxy release version
+.PHONY: tools doc ci proxy golden release version
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
@@ -168,7 +168,16 @@ doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 proxy: ## Write the modules of the last commit into dist/goproxy, a file GOPROXY, and their checksums into dist/NOTES.md
 	@rm -rf dist; mkdir -p dist; go -C tools build -o $(BIN)/release ./release; $(BIN)/release
 
-release: proxy ## The same, and the programs of cmd for linux, darwin and windows with checksums
+# Tests that use internal/test/released read the stores of every release in each run, and write a release only once.
+golden: ## Write the stores of this release, by the tests that read those of all releases; commit them before make release
+	@version=$$(sed -n 's,^.*$(MODULE) \(v[0-9]*\.[0-9]*\)\.[0-9]*$$,\1,p' contrib/bolt/go.mod); \
+	  for dir in $$(grep -rl --include='*_test.go' --exclude-dir=.tools '"$(MODULE)/internal/test/released"' . | xargs -r -n1 dirname | sort -u); do \
+	    if [ ! -d $$dir/testdata/released/$$version ]; then \
+	      tests=$$(grep -ohE '^func Test\w*OfEveryRelease\w*' $$dir/*_test.go | sed 's/^func //' | paste -sd'|'); \
+	      (cd $$dir && go test -count=1 -run "^($$tests)$$" . -released $$version) || exit 1; fi; done; \
+	  if [ -n "$$(git status --porcelain -- '*testdata/released*')" ]; then git status --short -- '*testdata/released*'; echo "golden: commit these stores, then run make release again"; exit 1; fi
+
+release: golden proxy ## The same, and the programs of cmd for linux, darwin and windows with checksums
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
 	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
 	  for program in cmd/*/; do \
