@@ -111,9 +111,9 @@ func explained(err error) error {
 // The texts of these errors are safe: package redact shows them in the errors of a log.
 const (
 	errLocked  = redact.Text("another process has the file open; stop that process or use another file")
-	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or restore a backup")
+	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or read Restore in docs/second-year.md: a backup lacks all that came after it")
 	errClosed  = redact.Text("the file is closed; open it again")
-	errDamaged = redact.Text("the file is damaged; stop the program, keep the file and restore a backup")
+	errDamaged = redact.Text("the file is damaged; stop the program, keep the file, and read Restore in docs/second-year.md: a backup lacks all that came after it")
 )
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }

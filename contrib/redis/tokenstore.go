@@ -57,7 +57,7 @@ func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
 		Version format.Version `redis:"format"`
 	}
 	err := s.client().HMGet(ctx, s.key, "fence", "data", "format").Scan(&fields)
-	if err = cmp.Or(err, fields.Version.Check(keysVersion, "the token in Redis")); err != nil {
+	if err := cmp.Or(err, fields.Version.Check(keysVersion, "the token in Redis")); err != nil {
 		return lending.StoredToken{}, err
 	}
 	return lending.StoredToken{Fence: fields.Fence, Data: lending.NewSecret(fields.Data)}, nil

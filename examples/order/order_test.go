@@ -59,15 +59,15 @@ var ends = []struct {
 	},
 	{
 		name: "declined after hours", prepare: func(b *backend) {
-			b.service.SetDecision(lendingtest.Decision{Declined: true, After: 6 * time.Hour})
+			b.service.SetDecision(lendingtest.Decision{Declined: true, After: 2 * time.Hour})
 		},
-		state: order.Over, reason: "Declined", counts: before(onboarding.Company), lasts: 6 * time.Hour,
+		state: order.Over, reason: "Declined", counts: before(onboarding.Company), lasts: 2 * time.Hour,
 	},
 	{
 		name: "offer after hours", prepare: func(b *backend) {
-			b.service.SetDecision(lendingtest.Decision{After: 6 * time.Hour})
+			b.service.SetDecision(lendingtest.Decision{After: 2 * time.Hour})
 		},
-		state: order.Done, lasts: 6 * time.Hour,
+		state: order.Done, lasts: 2 * time.Hour,
 	},
 	{
 		name: "offer expired before a document", prepare: func(b *backend) { b.expireAt(onboarding.Document, 1) },
@@ -122,13 +122,13 @@ var ends = []struct {
 		name: "password after hours", prepare: func(b *backend) {
 			began := b.service.Now()
 			b.password = func(_ int, loan string) string {
-				if b.service.Now().Sub(began) < 6*time.Hour {
+				if b.service.Now().Sub(began) < 2*time.Hour {
 					return ""
 				}
 				return b.service.OTP(loan)
 			}
 		},
-		state: order.Done, over: 1, lasts: 6 * time.Hour,
+		state: order.Done, over: 1, lasts: 2 * time.Hour,
 	},
 	{
 		name:    "wrong passwords only",

@@ -98,7 +98,7 @@ func serve(ctx context.Context, listen string, client *lending.Client, keys *ide
 	}))
 	var running sync.WaitGroup
 	running.Go(func() { _ = worker.Run(ctx) })
-	err = consumer.Run(ctx, &http.Server{Addr: listen, Handler: mux})
+	err = consumer.Run(ctx, &http.Server{Addr: listen, Handler: mux}) //nolint:gosec // Run sets a ReadHeaderTimeout
 	running.Wait()
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, errAllDone) {
 		err = cause
