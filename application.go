@@ -27,7 +27,8 @@ func (o *CreateOptions) query() []param {
 //
 // The client checks the rules of [UserRequest] before it sends anything. A response without an
 // id is an error with [OutcomeDone]. After an unknown outcome read [CustomersService.GetByEmail]
-// before creating again.
+// before creating again. The outcome is [OutcomeRejected] if the address belongs to a customer
+// already: read that customer.
 //
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
@@ -161,7 +162,12 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 // Process runs the application through underwriting and returns the offer's id.
 //
 // This GET changes state: the client sends it once. After an unknown outcome read
-// [ApplicationsService.Status] and [ApplicationsService.Offer] before calling again.
+// [ApplicationsService.Status] and [ApplicationsService.Offer] before calling again. With an
+// idempotency key the call succeeds with a zero OfferID if the response is lost, and a person or a
+// check of yours says that the processing happened: no other route needs the id.
+//
+// A success is no offer yet. A declined application has a status that your contract names, and
+// never an offer. An offer that has expired needs another call, with another key.
 //
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {

@@ -188,8 +188,8 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 	})
 }
 
-// SignContract signs the contract for an applicant of the same application. The offer must not
-// have expired. Read [ApprovalService.ContractDetails] and [ApprovalService.Applicants] first.
+// SignContract signs the contract for an applicant of the same application. After the expiry of
+// the offer the outcome is [OutcomeRejected]: [ApplicationsService.Process] makes a new offer. Read [ApprovalService.ContractDetails] and [ApprovalService.Applicants] first.
 //
 // signatures may be nil: the route accepts a call without a body. After an unknown outcome read
 // [ApprovalService.Applicants], [ApprovalService.ContractDetails] and
@@ -220,7 +220,7 @@ func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationI
 // are the id and the document type from [ApprovalService.RequiredDocuments]. fileType is not a
 // content type.
 //
-// The offer must not have expired. After an unknown outcome read
+// After the expiry of the offer the outcome is [OutcomeRejected]. After an unknown outcome read
 // [ApprovalService.RequiredDocuments].
 //
 // Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
@@ -236,8 +236,8 @@ func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id Applica
 // SubmitDocument uploads a document without a requirement: see [Document]. The service requires
 // fileType, a document type, but does not use it when it stores the file.
 //
-// The offer must not have expired. After an unknown outcome no read shows whether the document
-// arrived.
+// After the expiry of the offer the outcome is [OutcomeRejected]. After an unknown outcome no read
+// shows whether the document arrived.
 //
 // Route: POST /api/ApplicationApproval/submit-document/{applicationId}
 func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -411,9 +412,7 @@ func ledger(n int) (*lending.Client, lending.LoanID) {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
 	date := lendingtest.Timestamp{Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
-	for range n {
-		service.AddTransactions(row.ID, lendingtest.Transaction{Amount: 10, DateUTC: date})
-	}
+	service.AddTransactions(row.ID, slices.Repeat([]lendingtest.Transaction{{Amount: 10, DateUTC: date}}, n)...)
 	return client, must(lending.ParseLoanID(row.ID))
 }
 

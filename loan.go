@@ -308,7 +308,8 @@ func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, with
 // value that WithdrawInvoice returns.
 //
 // Give it the calculation last given to [CalculationService.Invoice] for the loan's application:
-// the service compares the amount with the stored calculation and with the available balance.
+// the service compares the amount with the stored calculation and with the available balance. If
+// they do not fit, or if the loan is disabled or closed, the outcome is [OutcomeRejected], for good.
 // After an unknown outcome read [LoansService.Withdrawals]; a second call may send another
 // one-time password.
 //
@@ -354,6 +355,10 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // is not true, if error is not empty, or if the word in status, state or code does not mean a
 // success, for example "status":"Rejected". Then read [LoansService.Withdrawals] and
 // [LoansService.TotalBalance] before anything else. No other member of the object counts.
+//
+// With [OutcomeRejected] no money has moved: the password is wrong, expired or replaced by a later
+// one, or the balance is too low by now. [LoansService.ResendWithdrawalOTP] sends another
+// password, for the same key and request.
 //
 // With an idempotency key the call succeeds as soon as a read shows the withdrawal. If the
 // response is lost, the returned record is empty, because no read shows its UUID.

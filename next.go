@@ -21,6 +21,7 @@ const personPace = 15 * time.Minute
 //	a mutation that was not sent                                 retry after RetryAfter
 //	a mutation that was rejected                                 stop
 //	a mutation that was rejected with 401, 429 or Retry-After    retry after RetryAfter
+//	a mutation that was rejected, and the reason is cut          retry
 //	outcome unknown or done, with an idempotency key             retry after RetryAfter
 //	outcome unknown or done, without a key                       person
 //	a whole response to a mutation that does not decode          person
@@ -36,6 +37,9 @@ const personPace = 15 * time.Minute
 //	a subscription that is inactive                              person, retry after 15 minutes
 //	a function that panicked                                     person, retry after 15 minutes
 //	an error of a context, or of another package                 retry
+//
+// After "stop" the same request fails again: the order is over, unless its request is corrected.
+// docs/workflows.md lists these ends. After "retry" the same call can succeed.
 //
 // For joined errors NextOf returns the most careful decision: Retry only if every error allows a
 // retry, the longest wait, and Person if any error needs a person. Your own error type can
@@ -132,9 +136,18 @@ func (e *Error) passes() bool {
 	case http.StatusUnauthorized:
 		return !isSignIn(e.Route)
 	}
+	if e.Effect == Mutation {
+		return e.RetryAfter > 0 || e.isCut() && !isSignIn(e.Route)
+	}
 	// A cut 400 lost its problem record, which may report a missing record.
 	unread := e.StatusCode == http.StatusBadRequest && e.cause != nil
-	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound() || unread)
+	return e.RetryAfter > 0 || e.StatusCode == http.StatusNotFound || e.isNotFound() || unread
+}
+
+// isCut reports whether the connection broke in the problem record of a rejection. The same request
+// gets the reason.
+func (e *Error) isCut() bool {
+	return e.cause != nil && !errors.Is(e.cause, errHTML) && !errors.Is(e.cause, ErrTooLarge)
 }
 
 // isSignIn reports whether a route issues a token for a password, a code or an older token.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/filelock"
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/sealed"
 )
@@ -58,6 +58,8 @@ type StoredToken struct {
 
 // tokenState is all that a store in memory or in a file holds.
 type tokenState struct {
+	Version format.Version `json:"v,omitempty"` // of the file; 1 without a version
+
 	Fence int64     `json:"fence"` // of the token
 	Data  *string   `json:"data"`  // a pointer, because fmt prints the string of an unexported field
 	Owner string    `json:"owner"` // of the lease
@@ -103,12 +105,12 @@ type stateStore struct {
 }
 
 type stateKeeper interface {
-	read() (tokenState, error)
+	read() (tokenState, format.Unknown, error)
 	update(ctx context.Context, change func(*tokenState) error) error
 }
 
 func (s stateStore) Load(ctx context.Context) (StoredToken, error) {
-	state, err := s.state().read()
+	state, _, err := s.state().read()
 	return StoredToken{Fence: state.Fence, Data: Secret{state.Data}}, err
 }
 
@@ -141,10 +143,10 @@ type memoryState struct {
 	state tokenState
 }
 
-func (m *memoryState) read() (tokenState, error) {
+func (m *memoryState) read() (tokenState, format.Unknown, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state, nil
+	return m.state, format.Unknown{}, nil
 }
 
 func (m *memoryState) update(_ context.Context, change func(*tokenState) error) error {
@@ -173,18 +175,21 @@ type fileState struct {
 	turn chan struct{} // a lock that can be waited for until a context ends
 }
 
-func (f *fileState) read() (tokenState, error) {
-	var state tokenState
+func (f *fileState) read() (state tokenState, unknown format.Unknown, err error) {
 	text, err := os.ReadFile(f.path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return state, nil
-	case err != nil:
-		return state, err
-	case json.Unmarshal(text, &state) != nil:
-		return tokenState{}, ErrCorruptToken
+	if errors.Is(err, os.ErrNotExist) {
+		return state, unknown, nil
+	} else if err != nil {
+		return state, unknown, err
 	}
-	return state, nil
+	unknown, err = format.Decode(text, &state)
+	if newer := state.Version.Check(1, "the file of the token"); newer != nil {
+		return tokenState{}, unknown, newer
+	}
+	if err != nil {
+		return tokenState{}, format.Unknown{}, ErrCorruptToken
+	}
+	return state, unknown, nil
 }
 
 // update changes the file while no other process does, also if the change ends with an error. An
@@ -204,7 +209,7 @@ func (f *fileState) update(ctx context.Context, change func(*tokenState) error) 
 	if err := filelock.Lock(ctx, lock); err != nil {
 		return err
 	}
-	state, err := f.read()
+	state, unknown, err := f.read()
 	if err != nil && !errors.Is(err, ErrCorruptToken) {
 		return err
 	}
@@ -213,12 +218,12 @@ func (f *fileState) update(ctx context.Context, change func(*tokenState) error) 
 	if state == before {
 		return refused
 	}
-	return cmp.Or(f.replace(state), refused)
+	return cmp.Or(f.replace(state, unknown), refused)
 }
 
 // replace writes a new file and puts it in the place of the old one.
-func (f *fileState) replace(state tokenState) error {
-	text, err := json.Marshal(state)
+func (f *fileState) replace(state tokenState, unknown format.Unknown) error {
+	text, err := unknown.Encode(&state)
 	if err != nil {
 		return err
 	}
@@ -292,7 +297,9 @@ func (e encryptedStore) Load(ctx context.Context) (StoredToken, error) {
 		return StoredToken{}, ErrCorruptToken
 	}
 	plain, err := e.box.Open(text, fenceBytes(token.Fence))
-	if err != nil {
+	if _, newer := errors.AsType[*format.NewerError](err); newer {
+		return StoredToken{}, err
+	} else if err != nil {
 		return StoredToken{}, ErrCorruptToken
 	}
 	token.Data = NewSecret(string(plain))

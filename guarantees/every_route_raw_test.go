@@ -111,8 +111,9 @@ func TestDoRefuses(t *testing.T) {
 func TestDoErrors(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"None"}`))
 	_, err := client.Do(t.Context(), lending.RawRequest{
-		Method: "POST", Path: "/api/InvoiceCustomer/{name}",
+		Method: "POST", Path: "/api/InvoiceCustomer/azAZ09-_.~/{name}",
 		Args: []string{"hush"}, Query: url.Values{"q": {"hush"}},
 	})
-	assert.EqualError(t, err, "lending: POST /api/InvoiceCustomer/{name}: 400 Bad Request: errorCode None: rejected")
+	assert.EqualError(t, err,
+		"lending: POST /api/InvoiceCustomer/azAZ09-_.~/{name}: 400 Bad Request: errorCode None: rejected")
 }

@@ -81,7 +81,8 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 		fake.Ada(), fake.Ada(), bad,
 		{Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)},
 	})
-	assert.Equal(t, "[2].email format, [2].mobileNumber format, [3].firstName length, [3].password required", catalog.Refused(t, err))
+	assert.Equal(t, "[2].email format, [2].mobileNumber format, [3].firstName length, [3].password required",
+		catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{
 		{CustomerID: catalog.Customer, BusinessZip: "1", ExtraInformation: map[string]string{

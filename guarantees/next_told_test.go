@@ -176,6 +176,16 @@ var nextTests = []struct {
 
 	{"read refused, cut", "", reading(lendingtest.Fault{Status: 400, CutBody: 20}), retry},
 	{"rejected", "", creating("", lendingtest.Fault{Status: 400}), stop},
+	{"rejected, cut", "", creating("", lendingtest.Fault{Status: 400, CutBody: 20}), retry},
+	{"rejected with a key, cut", "", creating("k", lendingtest.Fault{Status: 409, CutBody: -1}), retry},
+	{"rejected by a gateway", "", creating("", lendingtest.Fault{
+		Status: 403, ContentType: "text/html", Body: []byte("<h1>no</h1>"),
+	}), stop},
+	{"login refused, cut", "", func(d *desk) error {
+		d.Fail(fake.LoginRoute, lendingtest.Fault{Status: 400, CutBody: 20})
+		_, err := d.client.Auth.Login(d.ctx, lending.LoginRequest{Username: "nobody", Password: lending.NewSecret("wrong")})
+		return err
+	}, person},
 	{"rejected with a key", "", creating("k", lendingtest.Fault{Status: 400}), stop},
 	{"forbidden", "", creating("", lendingtest.Fault{Status: 403}), stop},
 	{"not there", "", creating("", lendingtest.Fault{Status: 404}), stop},
@@ -215,7 +225,9 @@ var nextTests = []struct {
 	}, review},
 	{"another request's key", "ErrKeyReused", func(d *desk) error {
 		require.NoError(d.t, d.create("k"))
-		return d.sendLink("k")
+		err := d.sendLink("k")
+		assert.Equal(d.t, lending.OutcomeDone, lending.OutcomeOf(err), "of the first request")
+		return err
 	}, stop},
 	{"in progress", "ErrInProgress", func(d *desk) error {
 		d.Fail(nextCreate, lendingtest.Fault{DelayBefore: time.Minute})

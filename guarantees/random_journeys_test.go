@@ -36,7 +36,6 @@ const (
 // outcome of each call with the service. A mutation with outcome done ran once. A mutation that
 // was rejected or not sent did not run. No mutation ran twice.
 func TestRandomJourneys(t *testing.T) {
-	fake.NeedsControl(t)
 	t.Parallel()
 	count, first := seeds.FromEnvironment(t, journeysVariable, fewJourneys), seeds.FromEnvironment(t, seeds.Variable, 1)
 	all := tally{counts: map[string]int{}}

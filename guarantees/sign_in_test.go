@@ -44,7 +44,6 @@ func TestSignInThatFails(t *testing.T) {
 		}, "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			fake.NeedsControl(t)
 			service := lendingtest.NewServer()
 			t.Cleanup(service.Close)
 			credentials := fake.Credentials(service)
@@ -63,7 +62,6 @@ func TestSignInThatFails(t *testing.T) {
 }
 
 func TestTrustedDeviceNeedsNoCode(t *testing.T) {
-	fake.NeedsControl(t)
 	service := lendingtest.NewServer()
 	t.Cleanup(service.Close)
 	client := wire.NewClient(t, service.URL, lending.WithCredentials(lending.Credentials{

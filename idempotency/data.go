@@ -162,7 +162,7 @@ func (d *entryData) ended(entry *store.Entry, f finding) store.Entry {
 		next.State = store.Done
 		d.Response = response{Status: http.StatusOK, Media: mediaJSON, Body: f.answer, Rebuilt: true}
 		d.endSend()
-	case rowOf(d.Request.Route).optional:
+	case rowOf(d.Request.Route).needsNone(f):
 		next.State, d.Response = store.Done, noResponse
 		d.endSend()
 	default:

@@ -107,8 +107,9 @@
 // the others wait for it.
 //
 // Mutations whose effects look alike share a lock, for example two withdrawals from one loan.
-// While the first is in doubt, the second gets ErrLocked. If the owner of the first never calls
-// again, the second makes the check, and takes the lock when MaxLateness is over.
+// While the first withdrawal is in doubt, the second gets ErrLocked. If nobody calls the first
+// again, the call of the second makes the check of the first, and takes the lock when MaxLateness
+// is over.
 //
 // A keyed mutation costs 2 durable writes; with a lock and a check 3, or 4 if a record is added.
 // A replay writes nothing.
@@ -124,8 +125,8 @@
 //   - if the store loses the entry: the documentation of each store names its requirements.
 //
 // The mutation can be missing if another program adds one record to the same list: the log takes
-// that record for the effect of the mutation. Two new records need a review. So can a mutation
-// that never left because the process died before the send.
+// that record for the effect of the mutation. Two new records need a review. A mutation
+// also needs one if its process died just before the send and no read shows such mutations.
 //
 // Mutations of [lending.Client.Do], and batches for several customers, have no lock.
 package idempotency

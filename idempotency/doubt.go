@@ -32,8 +32,12 @@ type finding struct {
 	evidence evidence
 	answer   []byte // the response of a mutation that happened; nil if lost
 	why      string // the reason for a review
+	verdict  bool   // a person or the caller's check says so
 	err      error  // the response cannot be encoded
 }
+
+// needsNone reports whether a mutation that happened is a success without its response.
+func (r route) needsNone(f finding) bool { return r.optional || r.unused && f.verdict }
 
 // standing is the knowledge of the log about a mutation in doubt.
 type standing int
@@ -221,7 +225,7 @@ func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Respon
 			return nil, k.unsaved(err)
 		}
 	}
-	if f.answer == nil && k.call.NeedsAnswer() && !k.row.optional {
+	if f.answer == nil && k.call.NeedsAnswer() && !k.row.needsNone(f) {
 		k.data.Doubt.Happened = true
 		return nil, k.needReview(ctx, "the mutation happened, but no read shows the response")
 	}

@@ -5,12 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
@@ -139,49 +134,4 @@ func ExampleLog_Resolve() {
 	// needs review: true
 	// 1 order-42/link needs_review true <nil>
 	// <nil> <nil>
-}
-
-// Draw confirms the withdrawal once under each fault, and knows so within 10 minutes.
-func TestWholeWithdrawal(t *testing.T) {
-	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	type fault = lendingtest.Fault
-	for _, test := range []struct {
-		name  string
-		fault fault
-	}{
-		{"success", fault{}},
-		{"lost before", fault{ResetBefore: true}},
-		{"lost after", fault{ResetAfter: true}},
-		{"answer cut", fault{CutBody: -1}},
-		{"refused", fault{Status: http.StatusTooManyRequests}},
-		{"502 after", fault{Status: http.StatusBadGateway, Executes: true}},
-		{"late", fault{Late: 3 * time.Minute}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
-				service.Fail(route, test.fault)
-				row := service.AddLoan(lendingtest.Loan{})
-				d := drawing{
-					ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)),
-					Loan:        must(lending.ParseLoanID(row.ID)),
-					Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, Date: time.Now(),
-				}
-				minutes := 0
-				otp := func() lending.Secret {
-					if minutes > 0 {
-						_, _ = client.Loans.ResendWithdrawalOTP(t.Context(), d.Loan) // refused once it is confirmed
-					}
-					return lending.NewSecret(service.OTP(row.ID))
-				}
-				for draw(t.Context(), client, d, otp) != nil {
-					minutes++
-					require.Less(t, minutes, 10)
-					time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
-				}
-				time.Sleep(time.Hour) //nolint:forbidigo // the time of the bubble
-				assert.Equal(t, 1, service.Executed(route))
-			})
-		})
-	}
 }

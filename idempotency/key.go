@@ -74,9 +74,10 @@ type Verdict struct{ hidden opaque.Value[finding] }
 // service's response, for example an id or a record. Later calls with the key return that
 // response. Pass nil if the method returns only an error. If a [WithCheck] passes nil because the
 // response is lost, a person has to supply it; [Log.Resolve] refuses nil, unless no later step uses
-// the response, as after [lending.LoansService.ConfirmInvoiceWithdrawal].
+// the response, as after [lending.ApplicationsService.Process] and
+// [lending.LoansService.ConfirmInvoiceWithdrawal].
 func Happened(answer any) Verdict {
-	f := finding{evidence: happened}
+	f := finding{evidence: happened, verdict: true}
 	if answer != nil {
 		f.answer, f.err = json.Marshal(answer)
 	}

@@ -107,7 +107,6 @@ func (k *keyedCall) releaseInDoubt(ctx context.Context, other *store.Entry, of *
 // that the service can no longer execute the mutation.
 func (s *settings) toReview(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
 	d.Doubt.Why = cmp.Or(d.Doubt.Why, why, "another mutation has taken its lock")
-	d.Doubt.Told = false
 	d.Send.Before = nil // the count is wrong as soon as another mutation has the lock
 	d.Verdict = decision{}
 	d.addWait(entry, store.NeedsReview)

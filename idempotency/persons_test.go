@@ -39,7 +39,6 @@ const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 // mutation meets a fault or the end of its process with the same probability. The service rejects a
 // second signature, so SafeToRepeat does not end a doubt about a signature.
 func TestFewOrdersNeedAPerson(t *testing.T) {
-	fake.NeedsControl(t)
 	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
 	two := partner.SafeToRepeat
 	three := append(slices.Clone(two), idempotency.SubmitRequiredDocument)
@@ -125,26 +124,31 @@ func (c *crowd) onboard(t *testing.T, order partner.Order) {
 	t.Helper()
 	tries := 0
 	for {
-		p := &mortal{Store: c.entries, of: c}
-		log := fake.Must(idempotency.NewLog(p, &c.options))
+		m := &mortal{Store: c.entries, of: c}
+		log := fake.Must(idempotency.NewLog(m, &c.options))
 		client := fake.SignIn(t, c.service, nil, lending.WithIdempotency(log),
-			lending.WithHTTPClient(&http.Client{Transport: p}))
-		for !p.isEnded.Load() {
-			phone := func(_ context.Context, loan lending.LoanID) (lending.Secret, error) {
+			lending.WithHTTPClient(&http.Client{Transport: m}))
+		for !m.isEnded.Load() {
+			phone := func(_ context.Context, _ partner.Order, loan lending.LoanID) (lending.Secret, error) {
 				return lending.NewSecret(c.service.OTP(loan.String())), nil
 			}
-			err := (&partner.Partner{Client: client, Ask: phone, Persons: !c.checks}).Onboard(t.Context(), order)
+			p := &partner.Partner{Client: client, Ask: phone, Persons: func(partner.Order) bool { return !c.checks }}
+			now, err := p.Onboard(t.Context(), order)
 			if err == nil {
+				require.Equal(t, partner.Done, now.State)
 				return
 			}
 			tries++
 			require.Less(t, tries, 200, "the order does not end: %v", err)
 			next := lending.NextOf(err)
-			if next.Person && !p.isEnded.Load() {
+			if next.Person && !m.isEnded.Load() {
 				c.decide(t, log, order)
 				continue
 			}
-			require.True(t, next.Retry, err)
+			if !next.Retry {
+				order.End(err)
+				require.Equal(t, partner.Open, order.State, err)
+			}
 			bubble.Elapse(max(next.After, time.Second))
 		}
 	}

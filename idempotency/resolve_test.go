@@ -40,7 +40,7 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 	}{
 		{"Applications.CreateCustomer", []any{object}, []any{nil, id, true, map[string]any{"id": "x"}, []any{object}}},
 		{"Applications.Create", []any{id}, []any{nil, object, true, "an id", 7}},
-		{"Applications.Process", []any{id}, []any{nil, object, lending.OfferID{}}},
+		{"Applications.Process", []any{nil, id}, []any{object, lending.OfferID{}}},
 		{"Applications.UpdateName", []any{nil, true, false}, []any{"true", object, id}},
 		{"Applications.CreateWithCustomer", []any{object}, []any{nil, id, []any{object}}},
 		{"Approval.AddCompanyDetails", []any{nil, true}, []any{false, object}},

@@ -104,7 +104,7 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	switch form, row := formOf(d.Request.Route), rowOf(d.Request.Route); {
 	case f.answer != nil && !form.fits(f.answer):
 		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+form.name)
-	case f.answer == nil && !isAbsent && form.name != nothing.name && !row.optional && !row.setsValue && !d.Send.IsCallers:
+	case f.answer == nil && !isAbsent && form.name != nothing.name && !row.needsNone(f) && !row.setsValue && !d.Send.IsCallers:
 		return argumentError("Verdict", lending.CodeRequired, "must hold the response of the route, which the next call returns: "+form.name)
 	}
 	return s.contradicted(ctx, key, f, d, s.MaxLateness-idle)

@@ -200,6 +200,11 @@ func (c *caller) apply() {
 	process := c.p.sched.commandOf("process", func(m *simulated) {
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
 			offer, err := client.Applications.Process(ctx, app)
+			c.p.sched.mu.Lock()
+			defer c.p.sched.mu.Unlock()
+			if offer.IsZero() && m.noAnswer {
+				return "", err
+			}
 			return offer.String(), err
 		}
 		m.done = inApplication(app, func(a lendingtest.Application) (int, any) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 )
@@ -44,7 +43,6 @@ const (
 // after the end of the call that sent it, or of its deadline if its process has died. Beyond that
 // it would be done twice, as TestMutationLaterThanMaxLatenessHappensTwice shows.
 func TestMutationsSimulation(t *testing.T) {
-	fake.NeedsControl(t)
 	few := fewSchedules
 	if race.Enabled || testing.Short() {
 		few /= 5

@@ -188,8 +188,9 @@ func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 					assert.Equal(t, "a/1", failed.Key)
 					assert.Equal(t, test.after, failed.RetryAfter)
 				}
-				_, err := log.Forget(t.Context(), "a/1")
+				n, err := log.Forget(t.Context(), "a/1")
 				require.Error(t, err)
+				assert.Zero(t, n)
 				if test.after > 0 {
 					bubble.Elapse(test.after)
 					_, err = log.Forget(t.Context(), "a/")

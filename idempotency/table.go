@@ -21,6 +21,7 @@ type route struct {
 	isOne     bool   // the reads show at most one record, which can be missing although the mutation happened
 	byEmail   bool   // the check needs the e-mail addresses of the request, which no entry keeps
 	optional  bool   // a success needs no response: no later step uses it
+	unused    bool   // no later step uses the response: a verdict needs none
 	replaces  bool   // the mutation may replace an earlier record
 	setsValue bool   // a resend sets the same value again
 
@@ -101,7 +102,7 @@ func rowOf(name string) route {
 	// of the current process exists only as an event.
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			adds: true, listsIDs: true, isOne: true, check: checkProcessing, compare: firstOfItsName, answer: rebuiltOffer,
+			adds: true, listsIDs: true, isOne: true, unused: true, check: checkProcessing, compare: firstOfItsName, answer: rebuiltOffer,
 			lock: lockOf("offer"), others: "processes the application",
 			assumes: "a processing leaves an offer or another status",
 			note:    "there is no new offer, but the status has changed",

@@ -36,6 +36,18 @@ func TestRecordsOfAnotherPartnerAreNotFound(t *testing.T) {
 	r.get("/api/Loan/get-loan/" + loan.ID).ok()
 }
 
+// A switch makes them forbidden.
+func TestRecordsOfAnotherPartnerAreForbidden(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, lendingtest.WithForbiddenRecords())
+	loan := r.AddLoan(lendingtest.Loan{})
+	other := r.as(r.AddAccount(lendingtest.Account{}).Username)
+	other.get("/api/Loan/get-loan/"+loan.ID).refused(403, "Forbidden")
+	other.get("/api/Application/get-application/"+loan.ApplicationID).refused(403, "Forbidden")
+	other.get("/api/Loan/get-loan/"+unknownID).refused(404, "LoanNotFound")
+	r.get("/api/Loan/get-loan/" + loan.ID).ok()
+}
+
 // The trace of a problem has the form of W3C with every seed.
 func TestTraceIDIsHexadecimal(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -219,7 +220,6 @@ func TestOrdersAreChecked(t *testing.T) {
 		{`POST /fail {"route":"*","fualt":{}}`, "fualt"},
 		{`POST /fail {"route":"*","fault":{"stauts":500}}`, "stauts"},
 		{`POST /fail {"route":"*","fault":{"status":503,"for":"x"}}`, "for"},
-		{`POST /fail {"route":"*","fault":{"delay":"1s"}}`, "answerDelay, which runs the route at once, or delayBefore"},
 		{`POST /fail {"route":"*"}`, "fail needs fault"},
 		{`POST /fail {"route":"*","fault":{"retryAfter":"3s","executes":true}}`, "changes nothing"},
 		{`POST /fail {"route":"*","fault":{"status":503,"times":-7}}`, "times must be"},
@@ -317,16 +317,15 @@ func TestClientSendsItsToken(t *testing.T) {
 // A fault is the same in another process, with all that can leave this one.
 func TestFaultInJSON(t *testing.T) {
 	t.Parallel()
-	f := lendingtest.Fault{Body: []byte("text")}
-	v := reflect.ValueOf(&f).Elem()
-	for i := range v.NumField() {
-		switch name := v.Type().Field(i).Name; name {
-		case "Reached", "Until", "Body":
-		case "Header":
-			f.Header = http.Header{"A": {"b", "c"}}
-		default:
-			fill(v.Field(i))
-		}
+	f := lendingtest.Fault{
+		Status: 503, Body: []byte("text"), ContentType: "text/plain", Header: http.Header{"A": {"b", "c"}},
+		RetryAfter: 1, Executes: true, AnswerDelay: 2, DelayBefore: 3, ResetBefore: true, ResetAfter: true,
+		CutBody: 4, Late: 5, Times: 6,
+	}
+	all := reflect.ValueOf(f)
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Name
+		assert.Equal(t, name == "Reached" || name == "Until", all.Field(i).IsZero(), name)
 	}
 	b, err := json.Marshal(f)
 	require.NoError(t, err)
@@ -393,6 +392,40 @@ func TestControlPage(t *testing.T) {
 	late, _, _ = strings.Cut(late, "```")
 	run("CONTROL=" + url + "\n" + late)
 	r.post("/api/Application/create-application", "{}").refused(504, "InjectedFault")
+}
+
+// The bodies of CONTROL.md lead from a customer to a withdrawal.
+func TestControlPageHasEveryBody(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("CONTROL.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(page), "## Request bodies")
+	rows := regexp.MustCompile("(?m)^\\| `((?:GET|POST) [^`]+)`[^|]*\\| (?:`(.+)`)?").FindAllStringSubmatch(section, -1)
+	require.Len(t, rows, 16)
+	r := newRig(t)
+	for _, row := range rows {
+		signers := []string{""}
+		if strings.Contains(row[1], "{applicantId}") {
+			signers = nil
+			for _, a := range r.Snapshot().Applications[0].Applicants {
+				signers = append(signers, a.ID)
+			}
+		}
+		for _, signer := range signers {
+			state, fill := r.Snapshot(), []string{"{applicantId}", signer}
+			for _, c := range state.Customers {
+				fill = append(fill, "{customerId}", c.ID)
+			}
+			for _, a := range state.Applications {
+				fill = append(fill, "{applicationId}", a.ID)
+			}
+			for _, l := range state.Loans {
+				fill = append(fill, "{loanId}", l.ID, "{otp}", r.OTP(l.ID))
+			}
+			r.request(strings.NewReplacer(fill...).Replace(strings.TrimSpace(row[1] + " " + row[2]))).ok()
+		}
+	}
+	assert.Len(t, r.Snapshot().Loans[0].Withdrawals, 1)
 }
 
 func call(t *testing.T, url string) (int, string) {

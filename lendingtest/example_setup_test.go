@@ -2,7 +2,6 @@ package lendingtest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -24,19 +23,6 @@ func clientOf(service *lendingtest.Service, address string, opts ...lending.Opti
 	return client
 }
 
-// Over https. The server's own client trusts its certificate.
-func ExampleWithTLS() {
-	service := lendingtest.NewServer(lendingtest.WithTLS())
-	defer service.Close()
-	client := clientOf(service.Service, service.URL, lending.WithHTTPClient(service.Client()))
-	defer client.Close()
-
-	loan := service.AddLoan(lendingtest.Loan{})
-	closed, err := client.Loans.IsClosed(context.Background(), must(lending.ParseLoanID(loan.ID)))
-	fmt.Println(service.URL[:8], closed, err)
-	// Output: https:// false <nil>
-}
-
 // In a server of the program's own, here below a path, beside something else.
 func ExampleService_Handler() {
 	service := lendingtest.New(lendingtest.WithBasePath("/lending"))
@@ -52,28 +38,6 @@ func ExampleService_Handler() {
 	status, err := client.Applications.Status(context.Background(), must(lending.ParseApplicationID(application.ID)))
 	fmt.Println(status, err)
 	// Output: Application Created <nil>
-}
-
-// An account with a partner may not use those of another.
-func ExampleWithAccount() {
-	service := lendingtest.NewServer(lendingtest.WithAccount(lendingtest.Account{
-		Username: "grace@example.com", Password: "Grace-Pass-1", PartnerID: "3fa85f64-5717-4562-b3fc-2c963f66afa6",
-	}))
-	defer service.Close()
-	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
-		Username: "grace@example.com",
-		Password: lending.NewSecret("Grace-Pass-1"),
-	}))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-
-	another := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
-	_, err = client.Webhooks.Subscription(context.Background(), another)
-	fmt.Println(errors.Is(err, lending.ErrForbidden))
-	// Output: true
 }
 
 // What the model does not know can be answered by hand, here a status of another kind.
@@ -117,23 +81,4 @@ func ExampleService_Advance() {
 	// Output:
 	// <nil> sign-ins: 1
 	// <nil> sign-ins: 2
-}
-
-// The request log holds what came over the wire, and what was answered.
-func ExampleService_Requests() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	client := clientOf(service.Service, service.URL)
-	defer client.Close()
-	application := service.AddApplication(lendingtest.Application{})
-
-	_ = client.Communication.Post(context.Background(), must(lending.ParseApplicationID(application.ID)),
-		&lending.CommunicationRequest{Extra: map[string]string{"message": "When will the offer be ready?"}})
-	for _, r := range service.Requests() {
-		fmt.Println(r.Route, r.Username)
-		fmt.Println(r.Status, string(r.Body))
-	}
-	// Output:
-	// POST /api/Communication/post-messages/{applicationId} partner@example.com
-	// 200 {"message":"When will the offer be ready?"}
 }

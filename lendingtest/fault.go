@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -99,13 +98,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes the JSON of MarshalJSON and rejects unknown names.
-func (f *Fault) UnmarshalJSON(b []byte) error {
-	err := plain.Unmarshal(b, f)
-	if err != nil && strings.Contains(err.Error(), `"delay"`) {
-		return errors.New("a fault has no delay; set answerDelay, which runs the route at once, or delayBefore")
-	}
-	return err
-}
+func (f *Fault) UnmarshalJSON(b []byte) error { return plain.Unmarshal(b, f) }
 
 // Check returns an error for a fault that would never happen or that cannot be sent.
 func (f Fault) Check() error {
@@ -228,32 +221,25 @@ func pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
 }
 
 func (f Fault) answer(b *book.Book, path string) *rules.Answer {
-	a := &rules.Answer{Status: f.Status, Body: f.Body}
+	a := &rules.Answer{Status: f.Status, Header: http.Header{}, Body: f.Body}
 	if f.Body == nil {
 		a = rules.Refusal(b, rules.Refuse(f.Status, "InjectedFault", "A test asked for this answer."), path)
 	}
 	if f.ContentType != "" {
-		a.SetHeader("Content-Type", f.ContentType)
+		a.Header.Set("Content-Type", f.ContentType)
 	}
 	if f.RetryAfter > 0 {
-		a.SetHeader("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
+		a.Header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
 	}
-	for key, values := range canonical(f.Header) {
-		a.SetHeader(key, "")
-		a.Header[key] = values
+	for name := range f.Header {
+		a.Header.Del(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Header)) { // two spellings are one name
+		for _, value := range f.Header[name] {
+			a.Header.Add(name, value)
+		}
 	}
 	return a
-}
-
-// canonical returns the header with its names in canonical form, values of the same name
-// combined.
-func canonical(told http.Header) http.Header {
-	all := make(http.Header, len(told))
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		key := http.CanonicalHeaderKey(name)
-		all[key] = append(all[key], told[name]...)
-	}
-	return all
 }
 
 // Answer replaces the responses of a route with a handler; nil restores the route. The handler

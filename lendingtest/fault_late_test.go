@@ -132,7 +132,7 @@ func TestFaultLateForMany(t *testing.T) {
 	customer := r.AddCustomer(lendingtest.Customer{}).ID
 	const route = "POST /api/Application/create-application"
 	r.Fail(route, lendingtest.Fault{Late: time.Millisecond, Status: 503, Times: -1})
-	r.flood(customer, nil)
+	r.flood(customer)
 	r.wait()
 	assert.Equal(t, []int{200, 200, 200}, []int{r.Arrived(route), r.Executed(route), r.ExecutedFor(route)[customer]})
 	assert.Len(t, r.Snapshot().Applications, 200)

@@ -283,6 +283,8 @@ func TestFaultWithTwoSpellingsOfAHeader(t *testing.T) {
 	r := newRig(t)
 	r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"X-Reason": {"a"}, "x-reason": {"b"}}})
 	assert.Equal(t, []string{"a", "b"}, r.get("/api/Webhook/get-all-subscriptions").header.Values("X-Reason"))
+	r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"Content-Type": {"text/html"}}})
+	assert.Equal(t, []string{"text/html"}, r.get("/api/Webhook/get-all-subscriptions").header["Content-Type"])
 	loan := r.AddLoan(lendingtest.Loan{
 		Transactions: make([]lendingtest.Transaction, 2),
 		Withdrawals:  make([]lendingtest.Withdrawal, 1),

@@ -156,6 +156,7 @@ func TestUpdate(t *testing.T) {
 		{loan.ID, `unknown field "amuont"`, map[string]any{"balance": 7, "amuont": 5}},
 		{loan.ID, "cannot change the id", map[string]any{"balance": 7, "id": "x"}},
 		{loan.ApplicationID, "set", map[string]any{"status": "Lost", "offer": 3}},
+		{loan.ApplicationID, "change the id", map[string]any{"extraInformation": map[string]any{"years": "9"}, "id": "x"}},
 		{"x", `no customer, application, loan or subscription "x"`, nil},
 	} {
 		t.Run(test.says, func(t *testing.T) {

@@ -19,6 +19,13 @@ func TestProcessingAgainKeepsTheStatus(t *testing.T) {
 	assert.Equal(t, before, statusOf(r, id))
 }
 
+func TestOnlyOneRouteChangesTheZipCode(t *testing.T) {
+	r := newRig(t)
+	path := "/api/Application/update-application-name/" + r.application()
+	r.get(path + "?name=A&zipCode=20002").ok()
+	assert.Equal(t, "10001", r.Snapshot().Applications[0].BusinessZip)
+}
+
 func statusOf(r *rig, id string) string {
 	for _, a := range r.Snapshot().Applications {
 		if a.ID == id {
@@ -26,11 +33,4 @@ func statusOf(r *rig, id string) string {
 		}
 	}
 	return ""
-}
-
-func TestLineOfCreditRefusesANegativeAmount(t *testing.T) {
-	r := newRig(t)
-	loan := r.borrowed()
-	r.post("/api/Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":-1}`).refused(bad, "ValidationFailed",
-		"amount InvalidAmount")
 }

@@ -15,6 +15,7 @@ const (
 	Password           = "Partner-Pass-1"                       // the partner's password
 	TrustedDeviceToken = "trusted-device-1"                     // skips the partner's second factor
 	PartnerID          = "00000001-0a0a-4000-8000-000000000001" // the partner of the account
+	AgentID            = "00000001-0a0b-4000-8000-000000000001" // the agent of the account
 
 	AdministratorUsername = "admin@example.com" // the administrator's account
 	AdministratorPassword = "Admin-Pass-1"      // the administrator's password
@@ -36,6 +37,7 @@ type config struct {
 	deliveryClient *http.Client
 	restore        *Snapshot
 	shapes         reshape.Routes
+	forbids        bool
 }
 
 func defaultConfig() config {
@@ -44,7 +46,10 @@ func defaultConfig() config {
 		tokenLifetime: time.Hour,
 		seed:          1,
 		accounts: []Account{
-			{Username: Username, Password: Password, TwoFactor: true, TrustedDeviceToken: TrustedDeviceToken, PartnerID: PartnerID},
+			{
+				Username: Username, Password: Password, TwoFactor: true, TrustedDeviceToken: TrustedDeviceToken,
+				PartnerID: PartnerID, AgentID: AgentID,
+			},
 			{Username: AdministratorUsername, Password: AdministratorPassword, Administrator: true},
 		},
 	}
@@ -108,6 +113,10 @@ func WithDeliveryClient(client *http.Client) Option {
 //
 // The lag follows the service's clock: [Service.Advance] ends it.
 func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = d } }
+
+// WithForbiddenRecords answers 403 instead of 404 for the records of another partner. The interface
+// publishes both statuses, and does not say which of the two a record has.
+func WithForbiddenRecords() Option { return func(c *config) { c.forbids = true } }
 
 // WithShapes makes the service answer with the fields of the real service. learnt is the JSON of
 // a shapes.Seen, which package shapes learns from real responses.

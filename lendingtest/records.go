@@ -11,31 +11,54 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// The records of the service, whose fields package record documents.
+// Package record documents the fields of these types.
 type (
-	Account         = record.Account
-	Applicant       = record.Applicant
-	Application     = record.Application
-	BankAccount     = record.BankAccount
+	// Account is an account for signing in.
+	Account = record.Account
+	// Applicant is a person who signs the contract.
+	Applicant = record.Applicant
+	// Application is a financing application with all its data.
+	Application = record.Application
+	// BankAccount is an account of the banking data.
+	BankAccount = record.BankAccount
+	// BankTransaction is a transaction of a bank account.
 	BankTransaction = record.BankTransaction
-	Calculation     = record.Calculation
-	Cents           = record.Cents
-	Customer        = record.Customer
-	Decision        = record.Decision
-	Delivery        = record.Delivery
-	DeliveryMode    = record.DeliveryMode
-	Document        = record.Document
-	Loan            = record.Loan
-	Message         = record.Message
-	Offer           = record.Offer
-	Repayment       = record.Repayment
-	Requirement     = record.Requirement
-	Sent            = record.Sent
-	Snapshot        = record.Snapshot
-	Subscription    = record.Subscription
-	Timestamp       = record.Timestamp
-	Transaction     = record.Transaction
-	Withdrawal      = record.Withdrawal
+	// Calculation is the interface's CalculationRequest.
+	Calculation = record.Calculation
+	// Cents is an amount of money.
+	Cents = record.Cents
+	// Customer is a customer record.
+	Customer = record.Customer
+	// Decision says how the service decides about applications.
+	Decision = record.Decision
+	// Delivery is a webhook that was posted.
+	Delivery = record.Delivery
+	// DeliveryMode says how deliveries misbehave.
+	DeliveryMode = record.DeliveryMode
+	// Document is an accepted upload.
+	Document = record.Document
+	// Loan is a loan with its transactions and withdrawals.
+	Loan = record.Loan
+	// Message is a message of an application's conversation.
+	Message = record.Message
+	// Offer is the result of processing.
+	Offer = record.Offer
+	// Repayment describes the repayments of a loan.
+	Repayment = record.Repayment
+	// Requirement is a document that the service asks for.
+	Requirement = record.Requirement
+	// Sent is a text message or e-mail.
+	Sent = record.Sent
+	// Snapshot is the whole state.
+	Snapshot = record.Snapshot
+	// Subscription is a webhook subscription.
+	Subscription = record.Subscription
+	// Timestamp is a time in UTC, without a zone in JSON.
+	Timestamp = record.Timestamp
+	// Transaction is a transaction of a loan.
+	Transaction = record.Transaction
+	// Withdrawal is a completed withdrawal.
+	Withdrawal = record.Withdrawal
 )
 
 // The statuses of an application in this model.

@@ -46,36 +46,6 @@ var rules = []struct {
 		reply := r.get("/api/Application/application-status/" + r.application())
 		assert.Equal(r.t, "application/json; charset=utf-8", reply.header.Get("Content-Type"))
 	}},
-	{"Route names contain the literal misspelling `Authenication`; it is part of the paths.", func(r *rig) {
-		r.post("/api/Authenication/refresh-token", "").ok()
-		r.post("/api/Authentication/refresh-token", "").refused(404, "NotFound")
-	}},
-	{"| firstName | string | max 50 characters |", func(r *rig) {
-		r.post("/api/Application/create-customer", strings.Replace(ann, "Ann", strings.Repeat("é", 50), 1)).ok()
-	}},
-	{"| email | string | valid e-mail format, max 50 characters |", func(r *rig) {
-		r.post("/api/Application/create-customer", strings.Replace(ann, "ann@", strings.Repeat("a", 38)+"@", 1)).ok()
-	}},
-	{"| mobileNumber | string | exactly ten digits after punctuation is removed |", func(r *rig) {
-		for i, number := range []string{"5550100199", "555-010-0199", "(555) 010.0199", " 555/010/0199"} {
-			body := strings.Replace(strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1), "(555) 010-0199", number,
-				1)
-			assert.Equal(r.t, "5550100199", r.post("/api/Application/create-customer", body).object()["mobileNumber"])
-		}
-	}},
-	{"`years` is years in business, a numeric string \"0\" to \"99\" (legacy bucket labels may exist in older " +
-		"integrations)", func(r *rig) {
-		id := r.customer()
-		for _, years := range []string{"0", "7", "99"} {
-			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+
-				`"}}`).text()
-		}
-		for _, years := range []string{"", "-1", "100", "007", "7.5", "many", "2-5"} {
-			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+
-				`"}}`).
-				refused(bad, invalid, "extraInformation.years InvalidYears")
-		}
-	}},
 	{"Supply the zip code either as businessZip or as extraInformation.zipcode, never both.", func(r *rig) {
 		id := r.customer()
 		for _, zip := range []string{`"businessZip":"10001"`, `"extraInformation":{"zipcode":"10001"}`} {
@@ -161,23 +131,6 @@ var rules = []struct {
 	}},
 
 	// Limits.
-	{"| Uploaded file size | non-empty, at most 15 MiB (15 x 1024 x 1024 bytes) decoded | the three document upload " +
-		"routes |", func(r *rig) {
-		id := r.offered()
-		need := r.get(approval + "get-required-documents/" + id).list()[0]
-		largest := file(15 << 20)
-		for _, path := range []string{
-			"/api/Application/submit-bankstatement-document/" + id + "?fileName=a",
-			approval + "submit-document/" + id + "?fileName=a&fileType=b",
-			approval + "submit-required-document/" + id + "?fileName=a&fileType=" + need["fileType"].(string) +
-				"&supportingDocumentId=" + need["supportingDocumentId"].(string),
-		} {
-			assert.Equal(r.t, "true", r.post(path, largest).ok())
-			r.post(path, oversized()).refused(413, "FileTooLarge")
-			r.post(path, file(0)).refused(bad, "EmptyDocument")
-		}
-		assert.Len(r.t, r.Snapshot().Applications[0].Documents, 3)
-	}},
 	{"| take cap | 200 | loan lists and communication lists |", func(r *rig) {
 		loan := r.AddLoan(lendingtest.Loan{})
 		r.AddTransactions(loan.ID, make([]lendingtest.Transaction, 450)...)

@@ -31,7 +31,8 @@ type front struct {
 	mux      *http.ServeMux
 	shapes   reshape.Routes
 	httpHost func(*url.URL) bool // whether a webhook receiver may have http
-	done     chan struct{}       // closed by Close
+	forbids  bool
+	done     chan struct{} // closed by Close
 }
 
 // serveRoutes adds the routes to the mux.
@@ -76,7 +77,7 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
 	e := f.enter(rt.Pattern, r)
 	defer func() { e.rest = nil }() // rest keeps the connection in memory
-	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost}}
+	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Forbids: f.forbids}}
 	x.call.Body, x.tooLarge = f.readBody(rt, e, r)
 	x.fault = f.next(rt.Pattern)
 	f.change(func() { e.Fault = x.fault.text() })

@@ -45,7 +45,7 @@ func New(opts ...Option) *Service {
 		Post: func(e book.Event) { s.post.Put(s.clock.Now(), e.Subscription, e.OldSecret, e.Name, e.ID, e.Data) },
 		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
 	})
-	s.basePath, s.shapes, s.httpHost = cfg.basePath, cfg.shapes, cfg.mayReceiveHTTP
+	s.basePath, s.shapes, s.httpHost, s.forbids = cfg.basePath, cfg.shapes, cfg.mayReceiveHTTP, cfg.forbids
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.serveRoutes()

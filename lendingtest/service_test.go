@@ -170,6 +170,13 @@ func TestSeedAndSnapshot(t *testing.T) {
 	assert.Equal(t, loan.ID, r.get("/api/Loan/get-customer-loans/" + loan.CustomerID).list()[0]["id"])
 	r.UpdateCustomer(loan.CustomerID, func(c *lendingtest.Customer) { c.City = "Bern" })
 	assert.Equal(t, "Bern", r.get("/api/Customer/get-customer-by-id/" + loan.CustomerID).object()["city"])
+	r.AddTransactions(loan.ID, lendingtest.Transaction{})
+	r.UpdateApplication(loan.ApplicationID, func(a *lendingtest.Application) {
+		a.Messages = append(a.Messages, lendingtest.Message{})
+	})
+	snap = r.Snapshot()
+	assert.NotEmpty(t, snap.Loans[0].Transactions[0].ID, "new rows have an identifier")
+	assert.NotEmpty(t, snap.Applications[0].Messages[0].ID)
 	assert.Panics(t, func() { r.UpdateLoan("x", func(*lendingtest.Loan) {}) })
 	assert.Panics(t, func() { r.ExpireOffer(loan.ApplicationID) })
 }
@@ -278,18 +285,4 @@ func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutine
 	receiver.Close()
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+1 }, time.Minute, time.Millisecond,
 		"goroutines left; one is Eventually's own")
-}
-
-// Callers at once get along: nothing is lost, no id is given twice.
-func TestConcurrentCallers(t *testing.T) {
-	t.Parallel()
-	r := serverRig(t)
-	customer := r.AddCustomer(lendingtest.Customer{}).ID
-	r.flood(customer, func() { r.Snapshot(); r.Requests() })
-	ids := map[string]bool{}
-	for _, a := range r.Snapshot().Applications {
-		ids[a.ID] = true
-	}
-	assert.Len(t, ids, 200)
-	assert.Equal(t, 200, r.Executed("POST /api/Application/create-application"))
 }

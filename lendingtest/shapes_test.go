@@ -65,11 +65,13 @@ func TestShapes(t *testing.T) {
 			`{"applicationId":"APPLICATION"}`,
 		},
 		{
-			"a whole second with an offset", getApplication, []string{`{"createdUTC":"2026-01-01T09:00:00+02:00"}`},
+			"a whole second with an offset", getApplication,
+			[]string{`{"createdUTC":"2026-01-01T09:00:00+02:00"}`},
 			`{"createdUTC":"2026-11-20T14:00:00+02:00"}`,
 		},
 		{
-			"milliseconds without a zone", getApplication, []string{`{"createdUTC":"2026-01-01T09:00:00.123"}`},
+			"milliseconds without a zone", getApplication,
+			[]string{`{"createdUTC":"2026-01-01T09:00:00.123"}`},
 			`{"createdUTC":"2026-11-20T12:00:00.000"}`,
 		},
 		{"a day", getApplication, []string{`{"createdUTC":"2026-01-01"}`}, `{"createdUTC":"2026-11-20"}`},
@@ -165,6 +167,11 @@ func TestShapesMakeUp(t *testing.T) {
 	assert.Equal(t, "boolean", inner.Fields["l"].Items.Fields["m"].Class())
 	assert.Positive(t, some*(40-some), "an optional field is there at times")
 	assert.Positive(t, null*(40-null), "null at times")
+	old := newRig(t, lendingtest.WithShapes([]byte(`{"`+route+
+		`":{"kinds":{"object":1},"fields":{"at":{"kinds":{"time":1}},"local":{"kinds":{"time without a zone":1}}}}}`)))
+	record := old.get("/api/Loan/get-loan/" + old.AddLoan(lendingtest.Loan{}).ID).object()
+	assert.Regexp(t, `:00\.0000000Z$`, record["at"], "nobody has learned the form of its times")
+	assert.Regexp(t, `:00\.0000000$`, record["local"])
 	r.post("/api/Authenication/login", `{"username":"`+lendingtest.AdministratorUsername+`","password":"`+
 		lendingtest.AdministratorPassword+`"}`).ok()
 	assert.Panics(t, func() { lendingtest.New(lendingtest.WithShapes([]byte("[]"))) })

@@ -192,18 +192,21 @@ func TestHintDuringAStepIsNotLost(t *testing.T) {
 	})
 }
 
-// TestVerdictDuringAStepIsNotLost has a person act while the step of an order needs that person.
-func TestVerdictDuringAStepIsNotLost(t *testing.T) {
-	slow := func(context.Context, *shop, string) error {
-		bubble.Elapse(5 * time.Second)
-		return idempotency.ErrNeedsReview
+// TestActDuringAStepIsNotLost has a person act while the step of an order needs that person, or ends
+// the order.
+func TestActDuringAStepIsNotLost(t *testing.T) {
+	for _, err := range []error{idempotency.ErrNeedsReview, &lending.ArgumentError{}} {
+		t.Run(lending.NextOf(err).String(), func(t *testing.T) {
+			slow := func(context.Context, *shop, string) error { bubble.Elapse(5 * time.Second); return err }
+			overFails := func(*shop, string, error) error { return errors.New("the database is down") }
+			inShopWith(t, orders.Options{}, []string{"a"}, slow, overFails, func(t *testing.T, s *shop) {
+				bubble.Elapse(time.Second)
+				s.Hint("a")
+				bubble.Elapse(10 * time.Second)
+				assert.Equal(t, seconds(0, 5), s.at("a"))
+			})
+		})
 	}
-	inShop(t, orders.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
-		bubble.Elapse(time.Second)
-		s.Hint("a")
-		bubble.Elapse(10 * time.Second)
-		assert.Equal(t, seconds(0, 5), s.at("a"))
-	})
 }
 
 // TestHintDuringAPassIsNotLost has the list of a pass be older than an order that waits.
@@ -401,7 +404,7 @@ func TestOrderIsOverOnce(t *testing.T) {
 				return nil
 			}
 			inShopWith(t, orders.Options{}, []string{"a"}, step, over, func(t *testing.T, s *shop) {
-				bubble.Elapse(time.Hour)
+				bubble.Elapse(130 * time.Second)
 				assert.Equal(t, seconds(0), s.at("a"))
 				require.Len(t, s.results, 3)
 				assert.ErrorContains(t, s.results[0].Err, "over failed")

@@ -78,7 +78,8 @@ func TestRedriveAllAndDropAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 601, redriven)
 	requireCounts(t, inbox, webhook.InboxCounts{Waiting: 601, DeadLetters: 602})
-	dropped, err := webhook.DropAll(t.Context(), inbox, webhook.Decision{By: "kim", Why: "a test"}, webhook.DeadLetterFilter{})
+	dropped, err := webhook.DropAll(t.Context(), inbox, webhook.Decision{By: "kim", Why: "a test"},
+		webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 602, dropped)
 	requireCounts(t, inbox, webhook.InboxCounts{Waiting: 601})

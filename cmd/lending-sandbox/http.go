@@ -43,9 +43,6 @@ func (p *site) handler() http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = io.WriteString(w, lendingtest.OpenAPI())
 	})
-	if p.ops != nil {
-		mux.Handle("/ops/", s.guarded(p.ops))
-	}
 	if s.control {
 		mux.Handle("/_control/", p.steered(p.control))
 	}

@@ -19,8 +19,7 @@
 // them, too. After a reset the identifiers start again, so clear the identifiers in the client's
 // stores, above all in its idempotency log.
 //
-// With -ops the sandbox also shows, at /ops/, the operator's page (package ops) of a small
-// backend with lost responses and dead letters. With -tls the sandbox serves https and writes
+// With -tls the sandbox serves https and writes
 // its certificate to the file.
 package main
 
@@ -68,8 +67,6 @@ type settings struct {
 
 	hosts []string // further host names of a public sandbox
 
-	ops bool // serves the operator's page of a demonstration
-
 	control bool
 	token   string // for the control, and for the page of a public sandbox
 
@@ -105,7 +102,6 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.Func("host", "a further host name that a public sandbox answers to, for example that of a container; repeatable", adds(&s.hosts, nil))
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
 	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", adds(&s.receivers, checkHostPort))
-	flags.BoolVar(&s.ops, "ops", false, "also show the operator's page of a small backend that has lost responses, at /ops/")
 	flags.BoolVar(&s.control, "control", false, "let other programs control the sandbox at /_control/; with -public they need the printed token")
 	flags.StringVar(&s.token, "control-token", "", "like -control, with this token instead of a random token")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate to this file, for example sandbox.pem; clients must trust the file")
@@ -114,7 +110,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
 	flags.StringVar(&s.scenario, "scenario", "", "play the timed orders in this file, see lendingtest/RECIPES.md")
-	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which examples/fields -state or package shapes has learned from real responses")
+	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which package shapes has learned from real responses")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -123,9 +119,6 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	}
 	if err := checkOrigin(s.origin); err != nil {
 		return s, err
-	}
-	if s.ops && s.state != "" {
-		return s, errors.New("-ops adds records of its own at each start: leave out -state")
 	}
 	if s.seed > math.MaxUint32 {
 		return s, fmt.Errorf("-seed wants a number up to %d", uint32(math.MaxUint32))
@@ -207,7 +200,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	defer p.service.Close()
 	defer p.services.Close()
 	if s.state != "" {
-		if err := restore(p.service, s.state); err != nil {
+		if p.unknown, err = restore(p.service, s.state); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
@@ -268,14 +261,8 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 
 func serve(ctx context.Context, listener net.Listener, p *site, printer *log.Logger) error {
 	s, service := p.set, p.service
-	if s.ops {
-		var err error
-		if p.ops, err = operated(ctx, service); err != nil {
-			return errors.Join(err, listener.Close())
-		}
-	}
 	if s.state != "" {
-		stop, err := keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })
+		stop, err := keep(service, &p.feed.News, s.state, p.unknown, func(err error) { printer.Print(err) })
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
@@ -340,9 +327,6 @@ Its certificate is in %[1]s, new at each start. To trust it
 Other programs steer it at %s/_control/, see lendingtest/CONTROL.md
   %s%s %[1]s/_control/snapshot
 `, base, curl, header)
-	}
-	if s.ops {
-		text += "\nThe page for operators of a backend that has lost responses is at " + base + "/ops/\n"
 	}
 	return text + fmt.Sprintf(`
 Accounts

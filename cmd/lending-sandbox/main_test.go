@@ -235,34 +235,6 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// A loan appears after the signature of the contract, and shows its withdrawals.
-func TestLoan(t *testing.T) {
-	t.Parallel()
-	s := start(t, "-log=false")
-	s.signIn(device)
-	wait := s.events()
-	_, application := s.application("Hopper")
-	s.post("Application/add-or-update-banking-data/"+application, `{"accounts":[{"accountNumber":"1","balance":"1.00",`+
-		`"transactions":[{"date":"2026-01-01","description":"","amount":"7500.00"}]}]}`, nil)
-	status, _, _ := s.do(http.MethodGet, "/api/Application/process-application/"+application, "")
-	require.Equal(t, http.StatusOK, status)
-	wait("customers", "An offer of 7500.00")
-	s.post("ApplicationApproval/add-company-details/"+application, `{}`, nil)
-	s.post("ApplicationApproval/add-primary-applicant-details/"+application, `{}`, nil)
-	wait("customers", "0 of 1 signed, 0 of 2 documents")
-	s.post("ApplicationApproval/set-primary-bank-account/"+application+"/account-1", ``, nil)
-	var applicants []struct{ ID string }
-	_, _, answer := s.do(http.MethodGet, "/api/ApplicationApproval/get-all-applicants/"+application, "")
-	require.NoError(t, json.Unmarshal([]byte(answer), &applicants))
-	s.post("ApplicationApproval/sign-contract/"+application+"/"+applicants[0].ID,
-		`{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
-	assert.Contains(t, wait("customers", "Loan of 7500.00"), "enabled, 7500.00 available")
-	wait("customers", "1 of 1 signed")
-
-	require.NoError(t, s.stop())
-	assert.NotContains(t, s.out.String(), "/api/Application/", "-log=false")
-}
-
 // Package lending registers a receiver with http on this machine, too.
 func TestReceiverOfPackageLending(t *testing.T) {
 	arrived := make(chan string, 1)
@@ -488,6 +460,20 @@ func TestState(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, bytes.Replace(kept, []byte("{"), []byte(`{"later":{"x":1},`), 1), 0o600))
+	require.NoError(t, start(t, "-log=false", "-state", file).stop())
+	again, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(again), `"later":{"x":1}`, "a member of a later release survives")
+	newer := `{"v":3,"later":[1],"ahead":[1]}`
+	require.NoError(t, os.WriteFile(file, []byte(newer), 0o600))
+	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
+		"the state was written by a newer release, at least v0.3; update this replica")
+	again, err = os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, newer, string(again))
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
 		"is not the state of a sandbox")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/control"
@@ -23,7 +24,7 @@ type site struct {
 	set     settings
 	path    string // of this service, empty for the sandbox's own
 	feed    page.Feed[string]
-	ops     http.Handler // the operator's page; nil without -ops
+	unknown format.Unknown // members of the file of -state that a later release has added
 
 	control  *control.Control
 	services *control.Services // further services; nil for a further service
@@ -32,7 +33,6 @@ type site struct {
 // view has the data of page.html: the newest rows, latest first.
 type view struct {
 	Base       string // of the API
-	Ops        bool   // whether there is the operator's page
 	Control    bool   // whether there are forms for the control
 	Token      bool   // whether the forms need the token
 	Services   bool   // whether a form opens further services
@@ -109,7 +109,7 @@ func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.
 func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	now := p.service.Newest(shown)
 	v := view{
-		Base: base, Ops: p.ops != nil, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
+		Base: base, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
 		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Filter: filter,
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},

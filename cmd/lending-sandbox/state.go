@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/control"
@@ -16,8 +17,9 @@ import (
 // kept is the content of the file of -state: the records, tokens and codes, and the change of
 // the clock.
 type kept struct {
-	Ahead    string               `json:"ahead"`   // of this machine's clock, such as "1h0m0s"
-	Running  bool                 `json:"running"` // whether the sandbox went on after this save
+	Version  format.Version       `json:"v,omitempty"` // 1 without a version
+	Ahead    string               `json:"ahead"`       // of this machine's clock, such as "1h0m0s"
+	Running  bool                 `json:"running"`     // whether the sandbox went on after this save
 	Snapshot lendingtest.Snapshot `json:"snapshot"`
 }
 
@@ -29,7 +31,7 @@ func taught(file string) (lendingtest.Option, error) {
 	}
 	var routes map[string]struct{ Kinds map[string]int }
 	if json.Unmarshal(learnt, &routes) != nil {
-		return nil, fmt.Errorf("%s is not a file of package shapes; write one with examples/fields -state", file)
+		return nil, fmt.Errorf("%s is not a file of package shapes", file)
 	}
 	return lendingtest.WithShapes(learnt), nil
 }
@@ -46,21 +48,25 @@ func playFile(c *control.Control, file string) error {
 	return nil
 }
 
-// restore loads the state of an earlier run. Without a file the sandbox starts empty.
-func restore(service *lendingtest.Service, file string) error {
+// restore loads the state of an earlier run. Without a file the sandbox starts empty. It returns
+// the members of a later release, for save.
+func restore(service *lendingtest.Service, file string) (unknown format.Unknown, err error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return unknown, nil
 	} else if err != nil {
-		return err
+		return unknown, err
 	}
 	var state kept
-	if err := json.Unmarshal(content, &state); err != nil {
-		return fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
+	unknown, err = format.Decode(content, &state)
+	if newer := state.Version.Check(1, "the state"); newer != nil {
+		return unknown, fmt.Errorf("%s: %w", file, newer)
+	} else if err != nil {
+		return unknown, fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
 	}
 	ahead, err := time.ParseDuration(state.Ahead)
 	if err != nil {
-		return fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
+		return unknown, fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
 	}
 	if state.Running && state.Snapshot.Sequences != nil { // killed: identifiers since the last save are with clients, and must not name other records
 		state.Snapshot.Codes += skipped
@@ -69,10 +75,10 @@ func restore(service *lendingtest.Service, file string) error {
 		}
 	}
 	if err := service.Restore(state.Snapshot); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return unknown, fmt.Errorf("%s: %w", file, err)
 	}
 	service.Advance(ahead - time.Until(service.Now())) // the time since the last save counts in the sandbox, too
-	return nil
+	return unknown, nil
 }
 
 // skipped is more than the identifiers that a sandbox gives away between two saves.
@@ -81,9 +87,9 @@ const skipped = 1 << 20
 // save replaces the whole file, so a kill leaves the previous or the new state. The files
 // contain passwords and tokens, so only their owner can read them. After a kill at most one
 // file remains beside the state, and the next save replaces it.
-func save(service *lendingtest.Service, file string, running bool) error {
+func save(service *lendingtest.Service, file string, running bool, unknown format.Unknown) error {
 	snapshot := service.Snapshot()
-	content, err := json.Marshal(kept{Ahead: time.Until(snapshot.Time).String(), Running: running, Snapshot: snapshot})
+	content, err := unknown.Encode(&kept{Ahead: time.Until(snapshot.Time).String(), Running: running, Snapshot: snapshot})
 	if err != nil {
 		return err
 	}
@@ -108,8 +114,8 @@ func save(service *lendingtest.Service, file string, running bool) error {
 
 // keep saves the state at once, before any identifier is given away, soon after each change until the
 // caller calls stop, and then a last time.
-func keep(service *lendingtest.Service, changes *page.News, file string, report func(error)) (stop func(), err error) {
-	if err := save(service, file, true); err != nil {
+func keep(service *lendingtest.Service, changes *page.News, file string, unknown format.Unknown, report func(error)) (stop func(), err error) {
+	if err := save(service, file, true, unknown); err != nil {
 		return nil, fmt.Errorf("the state cannot be saved: %w", err)
 	}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -117,12 +123,12 @@ func keep(service *lendingtest.Service, changes *page.News, file string, report 
 		defer close(ended)
 		for running := true; running; {
 			changed := changes.Wait() // before saving, so that no change is missed
-			if err := save(service, file, true); err != nil {
+			if err := save(service, file, true, unknown); err != nil {
 				report(fmt.Errorf("the state was not saved: %w", err))
 			}
 			running = waitFor(changed, end) && waitFor(time.After(page.Rest), end)
 		}
-		if err := save(service, file, false); err != nil {
+		if err := save(service, file, false, unknown); err != nil {
 			report(fmt.Errorf("the state was not saved: %w", err))
 		}
 	}()

@@ -170,8 +170,8 @@ func removeEvent(tx *bbolt.Tx, number []byte, trace webhook.Removed) error {
 		tx.Bucket(removed).Put(binary.BigEndian.AppendUint64(nil, n), text))
 }
 
-// Erase implements [webhook.DeadLetters] in a single transaction. The file then holds zeros in
-// the place of the removed events.
+// Erase implements [webhook.DeadLetters] in a single transaction. The removed bytes stay in free
+// pages of the file until new data replace them; "bbolt compact" copies a file without them.
 func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (erased int, err error) {
 	if err := claimer.CheckErase(by.By, by.Why, ids); err != nil {
 		return 0, err
@@ -200,7 +200,7 @@ func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (
 			for _, key := range keys {
 				number := key[len(key)-8:]
 				trace := traces[string(number)]
-				if string(bucket) == string(dead) {
+				if bytes.Equal(bucket, dead) {
 					trace.ID = idOfLetter(key)
 				}
 				if err := errors.Join(tx.Bucket(bucket).Delete(key), removeEvent(tx, number, trace)); err != nil {

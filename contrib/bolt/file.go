@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
@@ -70,11 +72,27 @@ func examine(path string, wait time.Duration) error {
 			if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
 				return errors.Join(err, fmt.Errorf("shorter than its header says: %w", errDamaged))
 			}
+			if err := checkFormat(tx); err != nil {
+				return err
+			}
 			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 				return b.ForEach(func(_, _ []byte) error { return nil })
 			})
 		})
 	}))
+}
+
+// formatKey is a bucket of a file of a newer release, with its version. Files of version 1 have
+// no such bucket.
+var formatKey = []byte("format")
+
+func checkFormat(tx *bbolt.Tx) error {
+	bucket := tx.Bucket(formatKey)
+	if bucket == nil {
+		return nil
+	}
+	written, _ := strconv.Atoi(string(bucket.Get(formatKey)))
+	return max(format.Version(written), 2).Check(1, "the file")
 }
 
 // explained returns err with the next step, for the errors of bbolt that a user can meet.
@@ -93,9 +111,9 @@ func explained(err error) error {
 // The texts of these errors are safe: package redact shows them in the errors of a log.
 const (
 	errLocked  = redact.Text("another process has the file open; stop that process or use another file")
-	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or restore a backup")
+	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or read Restore in docs/second-year.md: a backup lacks all that came after it")
 	errClosed  = redact.Text("the file is closed; open it again")
-	errDamaged = redact.Text("the file is damaged; stop the program, keep the file and restore a backup")
+	errDamaged = redact.Text("the file is damaged; stop the program, keep the file, and read Restore in docs/second-year.md: a backup lacks all that came after it")
 )
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }

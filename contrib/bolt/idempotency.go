@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"go.etcd.io/bbolt"
 )
@@ -135,6 +136,9 @@ func (r record) bytes() []byte {
 func readRecord(b []byte) (record, error) {
 	if b == nil {
 		return record{}, nil
+	}
+	if len(b) > 0 && b[0] > recordVersion {
+		return record{}, format.Version(b[0]).Check(recordVersion, "the entry")
 	}
 	if len(b) < 17 || b[0] != recordVersion {
 		return record{}, store.ErrCorrupt

@@ -146,17 +146,22 @@ func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 		whole = bytes.Clone(tx.Bucket([]byte("idempotency entries")).Get([]byte("a")))
 		return nil
 	})
-	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24], append([]byte{2}, whole[1:]...)}
+	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24]}
+	spoilt = append(spoilt, append([]byte{0}, whole[1:]...), append([]byte{3}, whole[1:]...))
 	for _, value := range spoilt {
+		reason := store.ErrCorrupt.Error()
+		if len(value) > 0 && value[0] == 3 {
+			reason = "the entry was written by a newer release, at least v0.3; update this replica"
+		}
 		edit(t, path, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("idempotency entries")).Put([]byte("a"),
 				value)
 		})
 		entries := openIdempotency(t, path)
 		_, err := entries.Load(t.Context(), "a")
-		require.ErrorIs(t, err, store.ErrCorrupt)
+		require.EqualError(t, err, reason)
 		for revision := range int64(2) {
-			require.ErrorIs(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: revision}), store.ErrCorrupt)
+			require.EqualError(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: revision}), reason)
 		}
 		for _, prefix := range []string{"", "a"} {
 			filter := store.Filter{Prefix: prefix, States: []store.State{store.Sent}, Limit: 2}

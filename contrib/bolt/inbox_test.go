@@ -119,7 +119,8 @@ func TestOpenRefusesAForeignFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("a diary\n"), 4096), 0o600))
 	_, err := lendingbolt.OpenInbox(path, nil)
 	require.EqualError(t, err,
-		"lendingbolt: open: the file is not of this package, or damaged; use another path, or restore a backup")
+		"lendingbolt: open: the file is not of this package, or damaged; use another path, "+
+			"or read Restore in docs/second-year.md: a backup lacks all that came after it")
 }
 
 func TestOpenRefusesATruncatedFile(t *testing.T) {
@@ -190,7 +191,8 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			require.Error(t, err)
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
-			require.ErrorContains(t, inbox.Ready(t.Context()), "; stop the program, keep the file and restore a backup")
+			require.ErrorContains(t, inbox.Ready(t.Context()), "; stop the program, keep the file, "+
+				"and read Restore in docs/second-year.md: a backup lacks all that came after it")
 			_, err = inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 			require.Error(t, err)
 			_ = inbox.Close()

@@ -16,7 +16,10 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -457,13 +460,35 @@ func TestSignInIsATraceOfItsOwn(t *testing.T) {
 	assert.NotEqual(t, traces[login], traces[list])
 }
 
-// BenchmarkCallObserver measures a call with an SDK that keeps everything.
-func BenchmarkCallObserver(b *testing.B) {
-	begin, _ := lendingotel.Observer(lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()))
-	c := lending.Call{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Start: time.Now()}
-	b.ReportAllocs()
-	for b.Loop() {
-		_, end := begin(b.Context(), c)
-		end(c)
+// BenchmarkObserver measures a read over loopback without and with an SDK that keeps everything, and
+// a header with its trace.
+func BenchmarkObserver(b *testing.B) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	id, err := lending.ParseLoanID(service.AddLoan(lendingtest.Loan{}).ID)
+	require.NoError(b, err)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	options := []lendingotel.Option{
+		lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()),
+		lendingotel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))),
+	}
+	for name, opts := range map[string][]lending.Option{
+		"without": nil,
+		"with": {
+			lending.WithObserver(lendingotel.Observer(options...)), lending.WithHeader(lendingotel.Header),
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			client, err := lending.New(service.URL, append(opts,
+				lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
+			require.NoError(b, err)
+			defer client.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := client.Loans.Get(b.Context(), id); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

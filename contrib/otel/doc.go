@@ -69,6 +69,47 @@
 //	other_account          the key belongs to another service or account
 //	idempotency_store_failed  the store of the log failed
 //
+// # Webhooks and keys
+//
+// [Webhooks] adds a span "process" with the name of the event, of kind consumer, and the histogram
+// messaging.process.duration, with the attributes of the conventions for messaging:
+// messaging.system (lending), messaging.operation.name, messaging.destination.name, error.type.
+// [Store] adds an event to the span of a call for each load and each save of its idempotency key.
+//
+// So a trace leads from a delivery to the confirmed withdrawal, with the events in brackets. SELECT
+// and INSERT are spans of the database driver; a queue such as River has its own around "process".
+//
+//	POST /webhooks
+//	  process WB_Loan_Created
+//	    call POST /api/Calculation/application-invoice-calculation  [load free, save sent, save done]
+//	      SELECT
+//	      INSERT
+//	      POST /api/Calculation/application-invoice-calculation
+//	      INSERT
+//	    call POST /api/Loan/make-withdrawal-invoice/{loanId}  [load free, save sent, save done]
+//	      SELECT
+//	      INSERT
+//	      POST /api/Loan/make-withdrawal-invoice/{loanId}
+//	      INSERT
+//	    call POST /api/Loan/confirm-withdrawal-invoice/{loanId}  [load free, save free, save sent, save done]
+//	      SELECT
+//	      INSERT
+//	      SELECT
+//	      INSERT
+//	      SELECT
+//	      SELECT
+//	      call GET /api/Loan/get-transactions-paged/{loanId}
+//	        GET /api/Loan/get-transactions-paged/{loanId}
+//	      call GET /api/Loan/get-total-balance/{loanId}
+//	        GET /api/Loan/get-total-balance/{loanId}
+//	      call GET /api/Loan/get-withdrawals/{loanId}
+//	        GET /api/Loan/get-withdrawals/{loanId}
+//	      INSERT
+//	      POST /api/Loan/confirm-withdrawal-invoice/{loanId}
+//	      SELECT
+//	      INSERT
+//	      INSERT
+//
 // # Metrics
 //
 // The histograms are lending.client.call.duration and http.client.request.duration, in seconds.

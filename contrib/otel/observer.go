@@ -33,7 +33,7 @@ const (
 	idempotencyKey = attribute.Key("lending.idempotency")
 )
 
-// Option configures [Observer] and [Gauges].
+// Option configures [Observer], [Webhooks] and [Gauges].
 type Option func(*settings)
 
 type settings struct {

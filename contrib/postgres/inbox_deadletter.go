@@ -170,7 +170,7 @@ func (b *Inbox) remove(ctx context.Context, deleteRows func(tx pgx.Tx) ([]webhoo
 			}
 			traces := make([]string, len(removed))
 			for i, trace := range removed {
-				text, _ := json.Marshal(trace) //nolint:errchkjson // texts and a time
+				text, _ := json.Marshal(trace) // texts and a time
 				traces[i] = string(text)
 			}
 			n = len(removed)

@@ -154,6 +154,8 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 }
 
 // lettersOf returns the ids that are there, each with its description.
+//
+//nolint:dupword // the ends of blocks
 var lettersOf = redis.NewScript(`
 local letters = {}
 for _, id in ipairs(ARGV) do

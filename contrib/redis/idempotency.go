@@ -47,6 +47,8 @@ type IdempotencyStore struct {
 
 var _ store.Store = (*IdempotencyStore)(nil)
 
+const storeName = "the idempotency store in Redis"
+
 // IdempotencyStoreOptions change an [IdempotencyStore]. A nil pointer and zero fields mean the
 // defaults.
 type IdempotencyStoreOptions struct {
@@ -114,9 +116,11 @@ func (s *IdempotencyStore) clock() string           { return s.name + "clock" }
 // in Lua, because large ones would be rounded.
 
 // clock counts the time by the clock of the server, and stands still when that clock is set
-// back. The hash holds the count and the server's time of the last Save.
+// back. The hash holds the count and the server's time of the last Save, and in a newer release
+// the version of the keys.
 const clock = `
-local time, noted = redis.call('TIME'), redis.call('HMGET', CLOCK, 'count', 'server')
+local time, noted = redis.call('TIME'), redis.call('HMGET', CLOCK, 'count', 'server', 'format')
+if noted[3] and tonumber(noted[3]) > 1 then return redis.error_reply('NEWER ' .. noted[3]) end
 local server = time[1] * 1000000 + time[2]
 local now = noted[1] and tonumber(noted[1]) + math.max(0, server - tonumber(noted[2])) or server
 local function text(count) return string.format('%016.0f', count) end
@@ -138,7 +142,7 @@ func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, 
 	if errors.Is(err, redis.Nil) {
 		return nil, nil //nolint:nilnil // the interface asks for nil if there is no entry
 	} else if err != nil {
-		return nil, err
+		return nil, ofNewer(err, storeName)
 	}
 	now, _ := fields[5].(string)
 	entry, err := readEntry(key, fields, now)
@@ -203,7 +207,7 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 		string(entry.State), entry.Lock, entry.Data, rand.Text(), s.name).Result()
 	switch holder, held := answer.([]any); {
 	case err != nil:
-		return err
+		return ofNewer(err, storeName)
 	case held:
 		key, _ := holder[0].(string)
 		return &store.LockedError{Key: key}

@@ -94,7 +94,7 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (page 
 		}
 		reply, err := listEntries.Run(ctx, s.client(), []string{s.keys(), s.clock()}, args...).Slice()
 		if err != nil {
-			return page, err
+			return page, ofNewer(err, storeName)
 		}
 		now, _ := reply[0].(string)
 		first = cmp.Or(first, now)

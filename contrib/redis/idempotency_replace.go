@@ -54,7 +54,7 @@ func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (
 		}
 		n, err := replaceEntries.Run(ctx, s.client(), []string{s.locks(), s.keys(), s.clock()}, args...).Int()
 		if replaced += n; err != nil {
-			return replaced, err
+			return replaced, ofNewer(err, storeName)
 		}
 	}
 	return replaced, nil

@@ -1,6 +1,7 @@
 package lendingredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -52,6 +53,19 @@ var _ webhook.Inbox = (*Inbox)(nil)
 
 // keysVersion is the version of the keys of each store. A key or field "format" has a newer one.
 const keysVersion format.Version = 1
+
+// ofNewer returns the error of a script that has met keys of a newer release.
+func ofNewer(err error, name string) error {
+	if err == nil {
+		return nil
+	}
+	if text, newer := strings.CutPrefix(err.Error(), "NEWER "); newer {
+		written, _, _ := strings.Cut(text, " ")
+		version, _ := strconv.Atoi(written)
+		return cmp.Or(format.Version(version).Check(keysVersion, name), err)
+	}
+	return err
+}
 
 const group = "lending" // all replicas share a consumer and its group
 

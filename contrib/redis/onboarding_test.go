@@ -21,7 +21,7 @@ func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	longrun.Kills(t)
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0
-	onboardingtest.Kill(t, server.address(), func() {
+	onboardingtest.Kill(t, server.address(), 2, func() {
 		server.kill()
 		server.start(t)
 		restarts++

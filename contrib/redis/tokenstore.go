@@ -1,11 +1,13 @@
 package lendingredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/redis/go-redis/v9"
 )
@@ -50,16 +52,23 @@ var errNoKey = errors.New("lendingredis: the token store needs a client and a ke
 // Load implements [lending.TokenStore].
 func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
 	var fields struct {
-		Fence int64  `redis:"fence"`
-		Data  string `redis:"data"`
+		Fence   int64          `redis:"fence"`
+		Data    string         `redis:"data"`
+		Version format.Version `redis:"format"`
 	}
-	if err := s.client().HMGet(ctx, s.key, "fence", "data").Scan(&fields); err != nil {
+	err := s.client().HMGet(ctx, s.key, "fence", "data", "format").Scan(&fields)
+	if err := cmp.Or(err, fields.Version.Check(keysVersion, "the token in Redis")); err != nil {
 		return lending.StoredToken{}, err
 	}
 	return lending.StoredToken{Fence: fields.Fence, Data: lending.NewSecret(fields.Data)}, nil
 }
 
-var save = redis.NewScript(`
+// known ends a script that meets a token of a newer release.
+const known = `
+local written = redis.call('HGET', KEYS[1], 'format')
+if written and tonumber(written) > 1 then return redis.error_reply('NEWER ' .. written) end`
+
+var save = redis.NewScript(known + `
 if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'data', ARGV[2])
 if ARGV[3] == '0' then
@@ -81,14 +90,14 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 	if err == nil && !saved {
 		return lending.ErrFenced
 	}
-	return err
+	return ofNewer(err, "the token in Redis")
 }
 
 // The time of a lease is that of the Redis server, so the clocks of the replicas do not matter.
 // The lifetime of a token comes from the replica's clock. Fences start at the time in
 // microseconds, so they rise even after Redis has lost its data or the key has expired. A lease
 // ends at most ttl from now, even if the clock of Redis was ahead when the lease was given.
-var acquire = redis.NewScript(`
+var acquire = redis.NewScript(known + `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lease = redis.call('HMGET', KEYS[1], 'owner', 'until', 'lease', 'fence', 'ttl')
@@ -113,14 +122,14 @@ func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duratio
 	if errors.Is(err, redis.Nil) {
 		return 0, lending.ErrLeaseHeld
 	}
-	return fence, err
+	return fence, ofNewer(err, "the token in Redis")
 }
 
-var release = redis.NewScript(`
+var release = redis.NewScript(known + `
 if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then redis.call('HDEL', KEYS[1], 'owner') end
 return 1`)
 
 // Release implements [lending.TokenStore].
 func (s *TokenStore) Release(ctx context.Context, owner string) error {
-	return release.Run(ctx, s.client(), []string{s.key}, owner).Err()
+	return ofNewer(release.Run(ctx, s.client(), []string{s.key}, owner).Err(), "the token in Redis")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 )
 
 // The service does not publish the fields below. They are the fields of the embedded service; a
@@ -42,8 +43,8 @@ func bankData() *lending.BankingDataRequest {
 }
 
 // approve does the approval, from the offer to the signed contract.
-func (p *Partner) approve(ctx context.Context, o Order, application lending.ApplicationID) error {
-	approval := p.Client.Approval
+func (p *Partner) approve(ctx context.Context, o Order) error {
+	approval, application := p.Client.Approval, o.Application
 	err := approval.AddCompanyDetails(o.key(ctx, "company"), application, lending.CompanyDataRequest{
 		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
 	})
@@ -66,16 +67,16 @@ func (p *Partner) approve(ctx context.Context, o Order, application lending.Appl
 	if err := approval.SetPrimaryBankAccount(o.key(ctx, "account"), application, accounts[0].ID); err != nil {
 		return err
 	}
-	if err := p.submitDocuments(ctx, o, application); err != nil {
+	if err := p.submitDocuments(ctx, o); err != nil {
 		return err
 	}
-	return p.sign(ctx, o, application)
+	return p.sign(ctx, o)
 }
 
 // submitDocuments uploads the required documents. The key contains the kind of the document.
-func (p *Partner) submitDocuments(ctx context.Context, o Order, application lending.ApplicationID) error {
+func (p *Partner) submitDocuments(ctx context.Context, o Order) error {
 	list := func(ctx context.Context) ([]requirement, error) {
-		return lending.ListAs[requirement](p.Client.Approval.RequiredDocuments(ctx, application))
+		return lending.ListAs[requirement](p.Client.Approval.RequiredDocuments(ctx, o.Application))
 	}
 	required, err := list(ctx)
 	if err != nil {
@@ -87,7 +88,7 @@ func (p *Partner) submitDocuments(ctx context.Context, o Order, application lend
 			return slices.ContainsFunc(now, func(r requirement) bool { return r.ID == wanted.ID && r.IsSubmitted }), err
 		}
 		scan := bytes.NewReader(bytes.Repeat([]byte("%PDF "), 1000)) // a real program opens a file
-		err := p.Client.Approval.SubmitRequiredDocument(p.checked(ctx, o, "document/"+wanted.FileType, submitted), application,
+		err := p.Client.Approval.SubmitRequiredDocument(p.checked(ctx, o, "document/"+wanted.FileType, submitted), o.Application,
 			wanted.ID, wanted.FileType, lending.Document{Name: "scan.pdf", Content: scan})
 		if err != nil {
 			return err
@@ -97,9 +98,9 @@ func (p *Partner) submitDocuments(ctx context.Context, o Order, application lend
 }
 
 // sign has every applicant sign the contract.
-func (p *Partner) sign(ctx context.Context, o Order, application lending.ApplicationID) error {
+func (p *Partner) sign(ctx context.Context, o Order) error {
 	list := func(ctx context.Context) ([]person, error) {
-		return lending.ListAs[person](p.Client.Approval.Applicants(ctx, application))
+		return lending.ListAs[person](p.Client.Approval.Applicants(ctx, o.Application))
 	}
 	applicants, err := list(ctx)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p *Partner) sign(ctx context.Context, o Order, application lending.Applica
 			now, err := list(ctx)
 			return slices.ContainsFunc(now, func(s person) bool { return s.ID == applicant.ID && s.HasSigned }), err
 		}
-		err := p.Client.Approval.SignContract(p.checked(ctx, o, "sign/"+applicant.ID.String(), signed), application, applicant.ID,
+		err := p.Client.Approval.SignContract(p.checked(ctx, o, "sign/"+applicant.ID.String(), signed), o.Application, applicant.ID,
 			&lending.SignaturesRequest{
 				IPAddress: "192.0.2.1", MIMEType: "image/png", Signature: image, Signature2: image,
 			})
@@ -120,4 +121,23 @@ func (p *Partner) sign(ctx context.Context, o Order, application lending.Applica
 		}
 	}
 	return nil
+}
+
+// checked returns a context with the key of a mutation, and with a check of the partner's own:
+// happened reads an unpublished field.
+func (p *Partner) checked(
+	ctx context.Context, o Order, mutation string, happened func(context.Context) (bool, error),
+) context.Context {
+	if p.Persons != nil && p.Persons(o) {
+		return o.key(ctx, mutation)
+	}
+	return idempotency.WithCheck(o.key(ctx, mutation), func(ctx context.Context) (idempotency.Verdict, error) {
+		switch is, err := happened(ctx); {
+		case err != nil:
+			return idempotency.Verdict{}, err
+		case is:
+			return idempotency.Happened(nil), nil
+		}
+		return idempotency.NotHappened(), nil
+	})
 }

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/sealed"
@@ -100,6 +102,9 @@ func (e encryptedStore) List(ctx context.Context, filter Filter) ([]Entry, error
 
 func (e encryptedStore) open(entry *Entry) error {
 	plain, err := e.box.Open(entry.Data, boundTo(entry.Key, entry.Revision, entry.State))
+	if _, newer := errors.AsType[*format.NewerError](err); newer {
+		return err
+	}
 	n, width := binary.Uvarint(plain)
 	if err != nil || width <= 0 || n > uint64(len(plain)-width) { //nolint:gosec // width is at most the length
 		return ErrCorrupt

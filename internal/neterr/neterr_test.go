@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/neterr"
 )
@@ -89,30 +88,4 @@ func TestDescribe(t *testing.T) {
 	_, ok := neterr.Describe(errors.New("SHHH"))
 	assert.False(t, ok)
 	assert.Equal(t, "failed (*errors.errorString)", neterr.OrType(&url.Error{URL: "SHHH", Err: errors.New("SHHH")}))
-}
-
-type ownError struct{}
-
-func (ownError) Error() string { return "own" }
-
-// Errors of net are made anew, and those of others are found as they are.
-func TestAs(t *testing.T) {
-	looked := &net.DNSError{Err: "SHHH", Name: "h", Server: "SHHH"}
-	err := errors.Join(&url.Error{URL: "SHHH", Err: refused}, looked, ownError{})
-	var dial *net.OpError
-	require.True(t, neterr.As(err, &dial))
-	assert.Equal(t, "dial tcp 127.0.0.1:1: connection refused", dial.Error())
-	var dns *net.DNSError
-	require.True(t, neterr.As(err, &dns))
-	assert.Equal(t, "lookup h: not found", dns.Error())
-	var errno syscall.Errno
-	assert.True(t, neterr.As(err, &errno))
-	var own ownError
-	assert.True(t, neterr.As(err, &own))
-	var quoting *url.Error
-	assert.False(t, neterr.As(err, &quoting))
-	var system *os.SyscallError
-	assert.True(t, neterr.As(err, &system), "which names the call that failed")
-	var timeouts interface{ Timeout() bool }
-	assert.False(t, neterr.As(err, &timeouts))
 }

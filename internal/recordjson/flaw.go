@@ -84,9 +84,6 @@ func (t *Types) flawAt(v reflect.Value) string {
 // marshals reports whether v has a method that writes its JSON.
 func marshals(v reflect.Value) bool {
 	t := v.Type()
-	if v.CanAddr() {
-		t = reflect.PointerTo(t)
-	}
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 

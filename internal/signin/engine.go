@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -88,11 +89,12 @@ type Engine struct {
 
 	mu      sync.Mutex
 	closed  bool
-	refused []string // the last tokens refused by the service
-	failure failure  // the last failed sign-in
-	outage  failure  // the last failure of the store
-	signIn  *flight  // in progress; nil if there is none
-	renewal *flight  // in progress; nil if there is none
+	refused []string       // the last tokens refused by the service
+	unknown format.Unknown // members of the stored token that a later release of the same version has added
+	failure failure        // the last failed sign-in
+	outage  failure        // the last failure of the store
+	signIn  *flight        // in progress; nil if there is none
+	renewal *flight        // in progress; nil if there is none
 	flights map[*flight]bool
 	running sync.WaitGroup
 

@@ -83,6 +83,7 @@ func TestContextOfAStepEnds(t *testing.T) {
 		return signin.Issue{Token: "a", Issued: time.Now()}, nil
 	}))
 	require.Zero(t, long.open)
+	require.Zero(t, reflect.ValueOf(e).Elem().FieldByName("flights").Len())
 }
 
 // While a machine sleeps its monotonic clock stands still: a token that has expired meanwhile

@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -31,7 +30,6 @@ func TestFrozenProcess(t *testing.T) {
 		takeTokensUntilFrozen(url)
 		return
 	}
-	fake.NeedsControl(t)
 	t.Parallel()
 	const life = 2 * time.Second
 	service := lendingtest.NewServer(lendingtest.WithTokenLifetime(life))

@@ -117,7 +117,9 @@ func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, fo
 	case err != nil:
 		return nil, err
 	}
-	return e.share(ctx, l.fence, e.publish(t)), nil
+	t = e.publish(t)
+	e.share(ctx, l.fence, t)
+	return t, nil
 }
 
 // alone does the work without the store.
@@ -155,14 +157,9 @@ func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (
 	return nil, nil
 }
 
-// share saves t, and returns the store's token if it is newer.
-func (e *Engine) share(ctx context.Context, fence int64, t *liveToken) *liveToken {
+// share saves t, unless the store has a newer token, which the next renewal takes over.
+func (e *Engine) share(ctx context.Context, fence int64, t *liveToken) {
 	err := e.save(ctx, fence, storedToken{Token: t.value, Issued: t.issued, Expires: t.expires, Life: t.life})
-	if errors.Is(err, ErrFenced) {
-		if newer, _ := e.adoptStored(context.WithoutCancel(ctx), t, true); newer != nil {
-			t = newer
-		}
-	}
 	e.mu.Lock()
 	refused, failed := slices.ContainsFunc(e.refused, t.holds), e.storedFailure()
 	e.mu.Unlock()
@@ -170,7 +167,6 @@ func (e *Engine) share(ctx context.Context, fence int64, t *liveToken) *liveToke
 	if refused { // between its first use and its save
 		e.report("clearing the stored token", e.replace(context.WithoutCancel(ctx), t.value, failed))
 	}
-	return t
 }
 
 // lease is the right to do the work, renewed until its end.

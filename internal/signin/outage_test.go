@@ -3,7 +3,9 @@ package signin_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +139,18 @@ func TestStoreIsDown(t *testing.T) {
 		a := tokenIn(t, first)
 		b := tokenIn(t, second)
 		assert.Equal(t, a.Value.Reveal(), b.Value.Reveal())
+	})
+}
+
+// A token that the store does not keep is used, and the log tells.
+func TestTokenThatIsNotKeptIsUsed(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, logged := newHookedStore(), new(strings.Builder)
+		store.at("save", func(context.Context) error { return errDown })
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store),
+			lending.WithLogger(slog.New(slog.NewTextHandler(logged, nil))))
+		require.NoError(t, read(t.Context(), client))
+		assert.Contains(t, logged.String(), "keeping the token")
 	})
 }
 

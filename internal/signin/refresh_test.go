@@ -3,6 +3,7 @@ package signin_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,12 +64,15 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 
 func TestKeepalive(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
+		store, loads := newHookedStore(), new(atomic.Int32)
+		store.at("load", func(context.Context) error { loads.Add(1); return nil })
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		ended := make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- client.Session().Keepalive(ctx) }()
 		bubble.Elapse(time.Hour)
 		assert.Zero(t, service.Arrived(fake.LoginRoute), "it never signs in")
+		assert.InDelta(t, 60, loads.Load(), 2, "it looks for a token of others once a minute")
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(48 * time.Hour)
 		require.NoError(t, read(t.Context(), client))
@@ -83,6 +87,44 @@ func TestKeepalive(t *testing.T) {
 		before := len(service.Requests())
 		bubble.Elapse(48 * time.Hour)
 		assert.Len(t, service.Requests(), before, "nothing runs after Close")
+	})
+}
+
+// interrupted is a store whose session does something else at its next look at the clock.
+type interrupted struct {
+	lending.TokenStore
+	meanwhile atomic.Pointer[func()]
+}
+
+func (s *interrupted) Tune(config *signin.Config) {
+	config.Now = func() time.Time {
+		if meanwhile := s.meanwhile.Swap(nil); meanwhile != nil {
+			(*meanwhile)()
+		}
+		return time.Now()
+	}
+}
+
+// A caller whose token is replaced while it asks for the token renews neither.
+func TestReplacedTokenIsNotRenewed(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		below := newHookedStore()
+		store := &interrupted{TokenStore: below}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		tokenIn(t, client)
+		bubble.Elapse(51 * time.Minute) // a renewal is due
+		var newer lending.Token
+		replace := func() {
+			assert.NoError(t, client.Session().SignIn(t.Context()))
+			newer = tokenIn(t, client)
+			below.fail("", errDown) // else a renewal would find the newer token again
+		}
+		store.meanwhile.Store(&replace)
+		tokenIn(t, client)
+		synctest.Wait()
+		now := tokenIn(t, client)
+		assert.Equal(t, newer.Value.Reveal(), now.Value.Reveal())
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 	})
 }
 

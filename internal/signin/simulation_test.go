@@ -40,7 +40,6 @@ const (
 // and its callers begin nothing. Its timers go off in time, which a real frozen process does not
 // do: see TestFrozenProcess. All processes have the same clock.
 func TestSessionsSimulation(t *testing.T) {
-	fake.NeedsControl(t)
 	t.Parallel()
 	few := 240
 	if race.Enabled || testing.Short() {

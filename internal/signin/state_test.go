@@ -166,3 +166,19 @@ func TestStateWithoutTheStore(t *testing.T) {
 		require.ErrorContains(t, client.Session().Ready(t.Context()), "the client is closed")
 	})
 }
+
+// Of a rejected sign-in and a failure of the store, the state tells the one with the longer pause.
+func TestStateTellsTheLongerPause(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		client := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") },
+			lending.WithTokenStore(store))
+		require.Error(t, read(t.Context(), client))
+		store.fail("", errDown)
+		require.ErrorIs(t, read(t.Context(), client), errDown)
+		state, err := client.Session().State(t.Context())
+		require.ErrorIs(t, err, errDown)
+		assert.Equal(t, "rejected", state.Pause)
+		assert.Equal(t, time.Minute, time.Until(state.Paused))
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -56,7 +57,8 @@ func isStoreError(err error) bool {
 
 // storedToken is the text in the store: a token, or the memory of a failed sign-in.
 type storedToken struct {
-	Account string          `json:"account"` // of the token
+	Version format.Version  `json:"v,omitempty"` // 1 without a version
+	Account string          `json:"account"`     // of the token
 	Token   string          `json:"token,omitempty"`
 	Issued  time.Time       `json:"issued,omitzero"`
 	Expires time.Time       `json:"expires,omitzero"`
@@ -132,37 +134,50 @@ func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do fu
 }
 
 func (e *Engine) load(ctx context.Context) (s storedToken, fence int64, err error) {
+	var unknown format.Unknown
 	stored, err := storeStep(ctx, e, storeLimit(ctx), e.config.Store.Load)
 	if err == nil && stored.Data != "" {
-		s, err = e.parse(stored.Data)
+		s, unknown, err = e.parse(stored.Data)
 	}
 	if errors.Is(err, ErrCorrupt) {
 		e.report("reading the stored token", err)
 		err = nil // the next save overwrites the text
 	}
 	if err != nil {
-		err = &StoreError{Cause: err}
+		return s, stored.Fence, &StoreError{Cause: err}
 	}
-	return s, stored.Fence, err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unknown = unknown
+	return s, stored.Fence, nil
 }
 
-// parse fails with [ErrCorrupt] if the text may be overwritten, and with [ErrOtherAccount] if
-// another account can still use the text.
-func (e *Engine) parse(text string) (s storedToken, err error) {
+// parse fails with [ErrCorrupt] if the text may be overwritten, with a [*format.NewerError] for a
+// text of a newer release, and with [ErrOtherAccount] if another account can still use the text.
+func (e *Engine) parse(text string) (s storedToken, unknown format.Unknown, err error) {
+	unknown, err = format.Decode([]byte(text), &s)
+	newer := s.Version.Check(1, "the stored token")
 	switch {
-	case json.Unmarshal([]byte(text), &s) != nil:
-		return storedToken{}, ErrCorrupt
+	case newer != nil:
+		return storedToken{}, format.Unknown{}, newer
+	case err != nil:
+		err = ErrCorrupt
 	case s.Account == e.config.Account:
-		return s, nil
+		return s, unknown, nil
 	case s.inUse(e.config.Now()):
-		return s, ErrOtherAccount
+		return s, unknown, ErrOtherAccount
+	default:
+		err = ErrCorrupt
 	}
-	return storedToken{}, ErrCorrupt
+	return storedToken{}, format.Unknown{}, err
 }
 
 func (e *Engine) save(ctx context.Context, fence int64, s storedToken) error {
 	s.Account = e.config.Account
-	text, err := json.Marshal(s)
+	e.mu.Lock()
+	unknown := e.unknown
+	e.mu.Unlock()
+	text, err := unknown.Encode(&s)
 	if err != nil {
 		return err
 	}

@@ -139,6 +139,26 @@ func challenged(t *testing.T, client *lending.Client) lending.Challenge {
 	return required.Challenge
 }
 
+// The time that a person takes for the code is no difference of the clocks.
+func TestWaitForTheCodeMovesNoExpiry(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		service.Answer(fake.TwoFactorRoute, func(w http.ResponseWriter, r *http.Request) {
+			behind := time.Now().UTC().Add(-time.Hour)
+			w.Header().Set("Date", behind.Format(http.TimeFormat))
+			expires := behind.Add(30 * time.Minute).Format(time.RFC3339)
+			replying(`{"requiresTwoFactor":false,"token":"t","expiresUTC":"`+expires+`"}`)(w, r)
+		})
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) {
+				bubble.Elapse(10 * time.Minute)
+				return "012345", nil
+			}
+		})
+		got := tokenIn(t, client)
+		assert.WithinDuration(t, time.Now().Add(30*time.Minute), got.Expires, 2*time.Second)
+	})
+}
+
 func TestCodeThatBringsNoToken(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, withoutCallback)

@@ -46,7 +46,7 @@ type (
 	nothing struct{}
 )
 
-// FixedAnswer is the response that [Client.Answer] sets for a route.
+// FixedAnswer is the response that the order answer sets for a route.
 type FixedAnswer struct {
 	Status      int         `json:"status,omitempty"` // 200 by default
 	ContentType string      `json:"contentType,omitempty"`

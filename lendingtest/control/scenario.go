@@ -120,9 +120,6 @@ var slot = regexp.MustCompile(`\{\w+\}`)
 
 // filled returns the body with the placeholders replaced.
 func (s Step) filled(replace func(name string) (string, error)) (body []byte, err error) {
-	if len(s.Body) == 0 {
-		return []byte("{}"), nil
-	}
 	var fill func(v any) any
 	fill = func(v any) any {
 		switch v := v.(type) {

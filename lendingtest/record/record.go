@@ -194,11 +194,18 @@ type Account struct {
 	// PartnerID is the partner of the account. The account can use no other partner, and no record
 	// of another partner.
 	PartnerID string `json:"partnerId"`
+	// AgentID is the agent of the account. The account can name no other agent in an application.
+	AgentID string `json:"agentId"`
 }
 
 // MayUse reports whether the account may act for a partner. Records without a partner are everybody's.
 func (a *Account) MayUse(partnerID string) bool {
 	return a.Administrator || a.PartnerID == "" || partnerID == "" || strings.EqualFold(a.PartnerID, partnerID)
+}
+
+// MayName reports whether the account may name an agent.
+func (a *Account) MayName(agentID string) bool {
+	return a.Administrator || agentID == "" || strings.EqualFold(a.AgentID, agentID)
 }
 
 // Sent is a message that the real service sends by text message or e-mail.

@@ -35,6 +35,7 @@ func idempotencyRules() []rule[func() store.Store] {
 	}{
 		{"a new store is empty", idempotencyStore.empty},
 		{"Load returns the saved entry unchanged", idempotencyStore.asItWas},
+		{"an entry of a newer release stays unchanged", idempotencyStore.newer},
 		{"keys and locks differ in every byte", idempotencyStore.names},
 		{"every Save increments the revision", idempotencyStore.counts},
 		{"Save refuses another revision", idempotencyStore.otherRevision},
@@ -231,6 +232,25 @@ func (s idempotencyStore) asItWas() {
 	entry.Lock = ""
 	entry = s.save(entry)
 	s.loads(entry, "it was saved without a lock")
+}
+
+// newer has a state and data that only a later release knows. Replace for another revision, and
+// saves of other keys, leave the entry alone.
+func (s idempotencyStore) newer() {
+	s.Helper()
+	const state store.State = "a_later_state"
+	entry := s.save(store.Entry{Key: "orders:later", State: state, Lock: "a lock", Data: []byte(`{"v":3,"later":{"x":[1]}}`)})
+	other := entry
+	other.Revision, other.State = entry.Revision+1, store.Done
+	if n, err := s.entries.Replace(s.Context(), []store.Entry{other}); err != nil || n != 0 {
+		s.Fatalf("Replace of another revision: got %d and error %v, want 0", n, err)
+	}
+	s.save(store.Entry{Key: "orders:now", State: store.Sent, Data: []byte("data")})
+	s.loads(entry, "it is of a newer release")
+	listed, err := s.entries.List(s.Context(), store.Filter{Prefix: "orders:", States: []store.State{state}, Limit: 2})
+	if err != nil || len(listed) != 1 || listed[0].Key != entry.Key || !bytes.Equal(listed[0].Data, entry.Data) {
+		s.Fatalf("List of a state of a newer release: got %v and error %v, want %v", listed, err, entry)
+	}
 }
 
 // odd has names that a store could mistake for syntax.

@@ -176,6 +176,8 @@ func (m *idempotencyModel) Save(ctx context.Context, entry store.Entry) error {
 
 func (m *idempotencyModel) keep(key string, was entryModel, entry store.Entry) {
 	switch {
+	case m.flaw == "knows its own states only" && !slices.Contains(allStates, entry.State):
+		entry.State = store.Free
 	case m.flaw == "cuts data" && len(entry.Data) > 1<<20:
 		entry.Data = entry.Data[:1<<20]
 	case m.flaw == "keeps data as text":
@@ -317,8 +319,9 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"Load returns the saved entry unchanged": {
 			"cuts data", "keeps data as text", "keeps the data of before for none",
 		},
-		"keys and locks differ in every byte": {"folds the case of keys"},
-		"every Save increments the revision":  {"counts to nine"},
+		"an entry of a newer release stays unchanged": {"knows its own states only"},
+		"keys and locks differ in every byte":         {"folds the case of keys"},
+		"every Save increments the revision":          {"counts to nine"},
 		"Save refuses another revision": {
 			"saves over any older revision", "compares the low half of a revision",
 			"gives the lock up before it compares", "begins the age anew with a refusal",

@@ -157,7 +157,8 @@ func (s tokens) empty() {
 
 func (s tokens) last() {
 	fence := s.acquire("a", long)
-	for _, text := range []string{"first", "{\"quoted\":\"a \\\"b\\\" \\\\ %s ' ü 漢 \\u0000\\n\"}\n", strings.Repeat("x", 32<<10), "last"} {
+	newer := `{"v":3,"later":{"x":[1]}}`
+	for _, text := range []string{"first", newer, "{\"quoted\":\"a \\\"b\\\" \\\\ %s ' ü 漢 \\u0000\\n\"}\n", strings.Repeat("x", 32<<10), "last"} {
 		kept := token(fence, text)
 		s.save(kept)
 		s.loads(kept, "it was saved last, under the same fence, and nobody knows when it expires")

@@ -90,19 +90,7 @@ func (d *desk) setAside(name string, cause error, count int) {
 // The operator's page fits at each width, light and dark, with any number of entries, is accessible,
 // and shows hostile texts as text.
 func TestOpsPage(t *testing.T) {
-	for _, test := range []struct {
-		keys, letters int
-		roles         map[string]int
-	}{
-		{0, 0, map[string]int{
-			"banner": 1, "navigation": 1, "main": 1, "heading": 7, "region": 5, "status": 2, "button": 2, "textbox": 4,
-		}},
-		{30, 30, map[string]int{
-			"main": 1, "table": 3, "row": 70, "rowheader": 70, "columnheader": 9, "DisclosureTriangle": 70, "button": 100,
-			"textbox": 100, "combobox": 40,
-		}},
-		{2_000, 20_000, map[string]int{"main": 1, "table": 2, "row": 100, "rowheader": 100, "combobox": 50}},
-	} {
+	for _, test := range []struct{ keys, letters int }{{0, 0}, {30, 30}, {2_000, 20_000}} {
 		t.Run(fmt.Sprint(test.letters), func(t *testing.T) {
 			d := openDesk(t)
 			if test.letters > 0 {
@@ -118,7 +106,7 @@ func TestOpsPage(t *testing.T) {
 			d.loseUploads(keys...)
 			b := browser.open(t, d.url+"?prefix=order-1", 360, false)
 			b.waitText("#connection", "Live")
-			b.fits(fmt.Sprint("ops ", test.letters), []int{360, 900, 1600}, test.roles)
+			b.fits(fmt.Sprint("ops ", test.letters), []int{360, 900, 1600})
 			b.waitText("#summary", fmt.Sprintf("%d dead letter", test.letters))
 			if test.letters > 0 {
 				shown := value[string](b, "document.body.textContent")

@@ -17,8 +17,7 @@ const (
 	zeroID    = "00000000-0000-0000-0000-000000000000"
 	hostLimit = 30_000_000
 
-	tokenLifetime = time.Hour
-	retryAfter    = 7 * time.Second
+	retryAfter = 7 * time.Second
 )
 
 // breakIt sends a request in every broken form of the description and of the interface's part on

@@ -27,7 +27,7 @@ func TestRulesOfRecordsAreStated(t *testing.T) {
 		{"createApplication", "", s.application(customer), `"years":"7"`, `"else":{"a":"b"}`},
 		{"createApplication", "", s.application(customer), customer, "no-uuid"},
 		{"createApplication", "", s.application(customer), lendingtest.PartnerID, zeroID},
-		{"createApplication", "", s.application(customer), unknownID, zeroID},
+		{"createApplication", "", s.application(customer), lendingtest.AgentID, zeroID},
 		{"createApplications", "", "[" + s.application(customer) + "]", `"years":"7"`, `"years":"seven"`},
 		{"login", "", `{"username":"a","password":"b"}`, `,"password":"b"`, ""},
 		{"validateTwoFactor", "", `{"username":"a","code":"b"}`, `,"code":"b"`, ""},
@@ -52,7 +52,7 @@ func TestRulesOfUploadsAreStated(t *testing.T) {
 	named := id + "&fileType=VoidedCheck&fileName=a.pdf"
 	s.ok("addOrUpdateBankingData", id, bankData)
 	s.ok("processApplication", id, "")
-	requirement := "&supportingDocumentId=" + s.member(s.ok("getRequiredDocuments", id, ""), "supportingDocumentId")
+	requirement := "&supportingDocumentId=" + s.member(s.ok("getRequiredDocuments", id, ""), "0.supportingDocumentId")
 	for upload, params := range map[string]string{
 		"submitBankstatementDocument": id + "&fileName=a.pdf", "submitDocument": named,
 		"submitRequiredDocument": named + requirement,
@@ -68,7 +68,7 @@ func TestRulesOfUploadsAreStated(t *testing.T) {
 	}
 	s.ok("addCompanyDetails", id, `{}`)
 	s.ok("addPrimaryApplicantDetails", id, `{}`)
-	signer := id + "&applicantId=" + s.member(s.ok("getAllApplicants", id, ""), "id")
+	signer := id + "&applicantId=" + s.member(s.ok("getAllApplicants", id, ""), "0.id")
 	for _, empty := range []string{"signature", "signature2"} {
 		s.refused("signContract", signer, strings.Replace(signatures, `"`+empty+`":"aW1hZ2U="`, `"`+empty+`":""`, 1))
 	}

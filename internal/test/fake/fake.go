@@ -1,62 +1,19 @@
-// Package fake starts the embedded service, or connects to another service, for tests of the
-// whole client.
+// Package fake starts the embedded service for tests of the whole client.
 package fake
 
 import (
 	"context"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-// These variables name a service to test instead of the embedded service: see CONTRIBUTING.md.
-const (
-	baseURLVariable  = "LENDING_TEST_BASE_URL"
-	usernameVariable = "LENDING_TEST_USERNAME"
-	passwordVariable = "LENDING_TEST_PASSWORD" // the variable's name, not a password
-	// An account with a second factor needs a trusted device, because no person can enter a code.
-	deviceVariable = "LENDING_TEST_TRUSTED_DEVICE_TOKEN"
-
-	// PartnerVariable names a partner of the other service.
-	PartnerVariable = "LENDING_TEST_PARTNER_ID"
-)
-
-// Target returns a client of the service under test. Without LENDING_TEST_BASE_URL this is the
-// embedded service, which the test may inspect. With LENDING_TEST_BASE_URL, service is nil.
-func Target(t *testing.T) (service *lendingtest.Server, client *lending.Client) {
-	t.Helper()
-	address := os.Getenv(baseURLVariable)
-	if address == "" {
-		return Start(t)
-	}
-	credentials := lending.Credentials{
-		Username: os.Getenv(usernameVariable), Password: lending.NewSecret(os.Getenv(passwordVariable)),
-	}
-	if device := os.Getenv(deviceVariable); device != "" {
-		credentials.TrustedDeviceToken = lending.NewSecret(device)
-	}
-	require.NotEmpty(t, credentials.Username, "%s is set, and %s is not", baseURLVariable, usernameVariable)
-	return nil, wire.NewClient(t, address, lending.WithCredentials(credentials))
-}
-
-// NeedsControl skips a test that injects faults, sets the clock or inspects the state if the
-// tests run against another service than the embedded service.
-func NeedsControl(t *testing.T) {
-	t.Helper()
-	if os.Getenv(baseURLVariable) != "" {
-		t.Skipf("%s is set, and this test controls the service that it talks to: it can only run against the "+
-			"embedded one", baseURLVariable)
-	}
-}
 
 // Newcomer returns a new customer. Each call returns another e-mail address.
 func Newcomer() lending.UserRequest {
@@ -109,7 +66,6 @@ const (
 // two-factor codes from the service.
 func Start(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client) {
 	t.Helper()
-	NeedsControl(t)
 	service := lendingtest.NewServer(append(opts, lendingtest.WithBasePath(wire.BasePath))...)
 	t.Cleanup(service.Close)
 	return service, wire.NewClient(t, service.URL, lending.WithCredentials(Credentials(service)))
@@ -166,7 +122,6 @@ func AccountsWith(transactions ...BankTransaction) *lending.BankingDataRequest {
 // InBubble runs test on fake time, with a service without sockets.
 func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
 	t.Helper()
-	NeedsControl(t)
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New(opts...)
 		defer service.Close()

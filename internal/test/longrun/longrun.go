@@ -10,7 +10,10 @@ import (
 // proves the same rule in every run.
 func Kills(t *testing.T) {
 	t.Helper()
-	if os.Getenv("LENDING_TEST_LONG") == "" {
+	if !Wanted() {
 		t.Skip("LENDING_TEST_LONG is not set; contrib/postgres kills its processes in every run")
 	}
 }
+
+// Wanted reports whether this is a long run.
+func Wanted() bool { return os.Getenv("LENDING_TEST_LONG") != "" }

@@ -26,7 +26,7 @@ type books struct {
 	inDoubt, lookups map[string]bool
 }
 
-func (b *books) serve(mux *http.ServeMux, service *lendingtest.Service) {
+func (b *books) serve(mux *http.ServeMux, service *lendingtest.Service, asked func()) {
 	b.inDoubt, b.lookups = map[string]bool{}, map[string]bool{}
 	note := func(in map[string]bool, key string) {
 		b.mu.Lock()
@@ -37,6 +37,7 @@ func (b *books) serve(mux *http.ServeMux, service *lendingtest.Service) {
 		note(b.inDoubt, q.PathValue("key"))
 	})
 	mux.HandleFunc("GET "+BooksPath+"{email}/{key...}", func(w http.ResponseWriter, q *http.Request) {
+		asked()
 		key := q.PathValue("key")
 		note(b.inDoubt, key)
 		note(b.lookups, key)

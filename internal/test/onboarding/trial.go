@@ -63,6 +63,7 @@ type Result struct {
 	Kills    int // of workers
 	Lost     int // lost responses
 	State    lendingtest.Snapshot
+	After    time.Duration             // from the last fault, kill or verdict of a person to the end
 	InDoubt  []string                  // keys whose outcome a worker did not know
 	Reviewed []string                  // keys that a person looked up
 	executed map[string]map[string]int // by route and customer
@@ -87,7 +88,7 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 
 // Run starts workers, each after the end of its predecessor, until all orders are done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
-	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now()}
+	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag), lendingtest.WithLoopbackReceivers()), start: time.Now()}
 	defer r.service.Close()
 	r.plan()
 	mux := http.NewServeMux()
@@ -95,17 +96,18 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
 		_, _ = w.Write([]byte(r.service.OTP(q.PathValue("loan"))))
 	})
-	r.books.serve(mux, r.service)
+	r.books.serve(mux, r.service, r.hit)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	if err := r.fleet(ctx, server.URL); err != nil {
 		return Result{}, err
 	}
+	after := time.Since(r.start) - time.Duration(r.trouble.Load())
 	if err := r.service.Wait(ctx); err != nil { // for late commands
 		return Result{}, err
 	}
 	result := Result{
-		Elapsed: time.Since(r.start), Kills: r.kills, Lost: int(r.lost.Load()), State: r.service.Snapshot(),
+		Elapsed: time.Since(r.start), After: after, Kills: r.kills, Lost: int(r.lost.Load()), State: r.service.Snapshot(),
 		executed: map[string]map[string]int{},
 	}
 	result.InDoubt, result.Reviewed = r.books.result()
@@ -129,6 +131,7 @@ type run struct {
 	service *lendingtest.Service
 	start   time.Time
 	lost    atomic.Int64
+	trouble atomic.Int64 // when the last fault, kill or verdict was, after the start
 	books   books
 
 	mu     sync.Mutex // locked while Killed runs
@@ -143,7 +146,7 @@ func (r *run) plan() {
 	if r.Lost == 0 {
 		return
 	}
-	shown := func() { r.lost.Add(1) }
+	shown := func() { r.lost.Add(1); r.hit() }
 	fail := func(route string, more ...lendingtest.Fault) {
 		r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
 		more = append(
@@ -202,7 +205,11 @@ func (r *run) due() bool {
 	return due
 }
 
+// hit notes the time of a fault, a kill or a verdict.
+func (r *run) hit() { r.trouble.Store(int64(time.Since(r.start))) }
+
 func (r *run) killed() {
+	r.hit()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kills++; r.Killed != nil {

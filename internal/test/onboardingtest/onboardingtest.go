@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +16,15 @@ import (
 	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
 var (
-	orders = flag.Int("onboardings", 20, "how many customers the kill test of a log takes along")
-	kills  = flag.Int("workerkills", 8, "how often the kill test of a log kills its worker")
-	lost   = flag.Float64("lostresponses", 0.1, "the share of the responses that the kill test of a log loses or cuts")
-	lag    = flag.Duration("readlag", 100*time.Millisecond, "how late reads show writes in the kill test of a log")
+	customers = flag.Int("onboardings", 20, "how many customers the kill test of a log takes along")
+	kills     = flag.Int("workerkills", 8, "how often the kill test of a log kills its worker")
+	lost      = flag.Float64("lostresponses", 0.1, "the share of the responses that the kill test of a log loses or cuts")
+	lag       = flag.Duration("readlag", 100*time.Millisecond, "how late reads show writes in the kill test of a log")
 )
 
 const (
@@ -77,7 +79,7 @@ func child(address string, open func(entries string) (store.Store, func() error,
 }
 
 // Size returns the number of customers and the number of kills, from the flags.
-func Size() (customers, workerKills int) { return *orders, *kills }
+func Size() (orders, workerKills int) { return *customers, *kills }
 
 // many is a number of customers for which some keys are in doubt.
 const many = 100
@@ -86,19 +88,20 @@ const many = 100
 // times. Responses are lost or cut, and reads are late. The test fails if a command is missing
 // at the end, although its call succeeded, or if a command ran twice that must not.
 //
-// If between is not nil, Kill calls it from time to time, for example to restart the server of
-// the log.
-func Kill(t *testing.T, entries string, between func()) {
+// Replicas of the worker share the store, and carry the orders out as in AGENTS.md. A person ends
+// the doubts of each fourth order. If between is not nil, Kill calls it from time to time, for
+// example to restart the server of the log.
+func Kill(t *testing.T, entries string, replicas int, between func()) {
 	t.Helper()
-	killed := 0
-	customers := make([]string, *orders)
-	for n := range customers {
-		customers[n] = email(n)
+	if replicas > 1 && longrun.Wanted() && *customers < proven {
+		*customers, *kills, *lost = proven, proven/4, 0.15
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*orders)*time.Second)
+	killed := 0
+	_, emails := order.Orders(*customers)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*customers)*time.Second)
 	defer cancel()
 	result, err := onboarding.Trial{
-		Customers: customers, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag,
+		Customers: emails, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Fleet: replicas,
 		Killed: func() {
 			if killed++; between != nil && killed%4 == 2 {
 				between()
@@ -107,7 +110,7 @@ func Kill(t *testing.T, entries string, between func()) {
 		Worker: func(address string) *exec.Cmd {
 			worker := exec.Command(os.Args[0], "-test.run=^$")
 			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+entries,
-				howVariable+fmt.Sprintf("=%d %d", *orders, *lag))
+				howVariable+fmt.Sprintf("=%d %d", *customers, *lag))
 			return worker
 		},
 	}.Run(ctx)
@@ -115,13 +118,31 @@ func Kill(t *testing.T, entries string, between func()) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	if err := result.Count(&table, *orders); err != nil {
+	if err := result.Count(&table, *customers); err != nil {
 		t.Errorf("done twice, or said to be done and missing: %v", err)
 	}
 	t.Logf("%d onboardings in %s, the worker killed %d times, %d responses lost or cut, reads %s late%s",
-		*orders, result.Elapsed.Round(time.Millisecond), result.Kills, result.Lost, *lag, table.String())
+		*customers, result.Elapsed.Round(time.Millisecond), result.Kills, result.Lost, *lag, table.String())
 	t.Logf("%d keys were in doubt; persons looked up %d of them %v", len(result.InDoubt), len(result.Reviewed), result.Reviewed)
-	if *orders >= many && len(result.InDoubt) == 0 {
+	t.Logf("all orders ended %s after the last fault, kill or verdict", result.After.Round(time.Millisecond))
+	if result.After > time.Minute {
+		t.Errorf("an order ended %s after the last fault, kill or verdict", result.After)
+	}
+	if *customers >= many && len(result.InDoubt) == 0 {
 		t.Error("no key was in doubt: this test shows nothing")
 	}
+	needed := slices.DeleteFunc(result.Reviewed, func(key string) bool {
+		id, _, _ := strings.Cut(key, "/")
+		return persons(order.Order{ID: id})
+	})
+	t.Logf("persons were needed for %d keys of orders with checks of the partner", len(needed))
+	if *customers >= many && len(needed)*100 > mostPersons*len(emails) {
+		t.Errorf("persons were needed for %v of %d orders", needed, len(emails))
+	}
 }
+
+// proven is the number of orders of a long run with replicas: the proof of the documentation.
+const proven = 240
+
+// mostPersons is the largest number of keys for a person in 100 orders with checks of the partner.
+const mostPersons = 5

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,10 +15,11 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/orders"
 )
 
-// work does all orders, some at a time, until they are done.
-func work(ctx context.Context, address string, orders int, log *idempotency.Log) error {
+// work does all orders until they are done, in the loop that the documentation gives.
+func work(ctx context.Context, address string, orderCount int, log *idempotency.Log) error {
 	client, err := lending.New(address, lending.WithIdempotency(log), lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
 	}))
@@ -27,75 +27,77 @@ func work(ctx context.Context, address string, orders int, log *idempotency.Log)
 		return err
 	}
 	defer client.Close()
-	k := &keyed{&order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: true}, log, address}
+	all, _ := order.Orders(orderCount)
+	k := &keyed{log: log, address: address, table: order.NewTable(all...)}
 	if err := k.reportLeft(ctx); err != nil {
 		return err
 	}
-	next := make(chan int)
-	failed := make(chan error, concurrency)
-	var group sync.WaitGroup
-	for range concurrency {
-		group.Go(func() {
-			for n := range next {
-				if err := k.persist(ctx, n); err != nil {
-					failed <- err
-					return
-				}
-			}
-		})
+	ctx, k.stop = context.WithCancelCause(ctx)
+	partner := &order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: persons}
+	k.worker, err = partner.Worker(k.table, &orders.Options{
+		Concurrency: concurrency, StepsPerMinute: 600_000, StepTimeout: patience,
+		Report: func(r orders.Result) { k.report(ctx, r) },
+	})
+	if err != nil {
+		return err
 	}
-	for n := range orders {
-		select {
-		case next <- n:
-		case err := <-failed:
-			return err
-		}
+	_ = k.worker.Run(ctx)
+	k.people.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, errAllDone) {
+		return err
 	}
-	close(next)
-	group.Wait()
-	close(failed)
-	return <-failed
+	return nil
 }
 
-// asked is the time of the orders.
-var asked = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+// persons selects each fourth order. The others have checks of the partner's own, as in AGENTS.md.
+func persons(o order.Order) bool {
+	var n int
+	_, err := fmt.Sscanf(o.ID, "order-%d", &n)
+	return err == nil && n%4 == 0
+}
 
-func email(n int) string { return fmt.Sprintf("customer-%d@example.com", n) }
+var errAllDone = errors.New("all orders are done")
 
 // keyed carries orders out with a log, through the whole approval.
 type keyed struct {
-	*order.Partner
-
 	log     *idempotency.Log
 	address string
+	table   *order.Table
+	worker  *orders.Worker
+	stop    context.CancelCauseFunc
+	people  sync.WaitGroup
+	asked   sync.Map // the keys that a person looks up
 }
 
-// persist begins an order at the top until it is done.
-func (k *keyed) persist(ctx context.Context, n int) error {
-	order := order.Order{ID: "order-" + strconv.Itoa(n), Email: email(n), Amount: "2500.00", Asked: asked}
-	for {
-		limited, cancel := context.WithTimeout(ctx, patience)
-		err := k.Onboard(limited, order)
-		cancel()
-		if err == nil {
-			return nil
+// report counts the doubts, asks a person if one is needed, and ends the work after the last order.
+func (k *keyed) report(ctx context.Context, r orders.Result) {
+	if o := k.table.Get(r.Order); o.State == order.Over {
+		k.stop(fmt.Errorf("%s is over: %s", r.Order, o.Reason))
+	}
+	if open, _ := k.table.Open(ctx); len(open) == 0 {
+		k.stop(errAllDone)
+	}
+	failed, ok := errors.AsType[*lending.Error](r.Err)
+	if ok && failed.IdempotencyKey != "" && failed.Outcome == lending.OutcomeUnknown {
+		if err := k.reportDoubt(ctx, failed.IdempotencyKey); err != nil {
+			k.stop(err)
 		}
-		if failed, ok := errors.AsType[*lending.Error](err); ok && failed.IdempotencyKey != "" && failed.Outcome == lending.OutcomeUnknown {
-			if err := k.reportDoubt(ctx, failed.IdempotencyKey); err != nil {
-				return err
+	}
+	switch {
+	case !r.Next.Person:
+	case !ok || failed.IdempotencyKey == "":
+		k.stop(fmt.Errorf("%s: %w", r.Order, r.Err))
+	default:
+		if _, known := k.asked.LoadOrStore(failed.IdempotencyKey, true); known {
+			return
+		}
+		k.people.Go(func() {
+			defer k.asked.Delete(failed.IdempotencyKey)
+			if err := k.review(ctx, r.Err, k.table.Get(r.Order).Email); err != nil && ctx.Err() == nil {
+				k.stop(err)
 			}
-		}
-		todo := lending.NextOf(err)
-		switch {
-		case todo.Person && errors.Is(err, idempotency.ErrNeedsReview):
-			if err := k.review(ctx, err, order.Email); err != nil {
-				return err
-			}
-		case todo.Person || !todo.Retry:
-			return fmt.Errorf("%s: %w", order.ID, err)
-		default:
-			<-time.After(max(todo.After, 20*time.Millisecond))
-		}
+			k.worker.Hint(r.Order)
+		})
 	}
 }
 

@@ -19,10 +19,13 @@ type Authority struct {
 	Pool *x509.CertPool // with the root alone
 }
 
+// forEver is the end of certificates that also hold on the fake clock of testing/synctest.
+var forEver = time.Date(2084, 1, 29, 16, 0, 0, 0, time.UTC)
+
 // NewAuthority makes an authority that nobody else trusts.
 func NewAuthority() *Authority {
 	a := &Authority{Pool: x509.NewCertPool()}
-	a.root = a.Issue(time.Now().Add(time.Hour))
+	a.root = a.Issue(forEver)
 	a.Pool.AddCert(a.root.Leaf)
 	return a
 }
@@ -36,7 +39,7 @@ func (a *Authority) Issue(until time.Time) tls.Certificate {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: until.Add(-24 * time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Unix(0, 0), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"lending.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
@@ -61,11 +64,11 @@ func (a *Authority) Issue(until time.Time) tls.Certificate {
 var mutual = sync.OnceValue(func() (both struct{ server, client *tls.Config }) {
 	authority := NewAuthority()
 	both.server = &tls.Config{
-		Certificates: []tls.Certificate{authority.Issue(time.Now().Add(time.Hour))},
+		Certificates: []tls.Certificate{authority.Issue(forEver)},
 		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool,
 	}
 	both.client = &tls.Config{
-		Certificates: []tls.Certificate{authority.Issue(time.Now().Add(time.Hour))},
+		Certificates: []tls.Certificate{authority.Issue(forEver)},
 		RootCAs:      authority.Pool, MinVersion: tls.VersionTLS13,
 	}
 	return both

@@ -3,15 +3,11 @@ package wire
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/lendingapi/lending-go"
 )
@@ -71,27 +66,11 @@ func ListenRaw(t *testing.T, handle func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// certificate is for 127.0.0.1. Its elliptic key costs a handshake a tenth of the RSA key of httptest.
-var certificate = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:   time.Unix(0, 0), NotAfter: time.Date(2084, 1, 29, 16, 0, 0, 0, time.UTC),
-	}
-	text, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		panic(err)
-	}
-	leaf, err := x509.ParseCertificate(text)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{text}, PrivateKey: key, Leaf: leaf}
-})
+// trusted issues the certificates of HTTP1 and HTTP2.
+var trusted = sync.OnceValue(NewAuthority)
+
+// certificate has an elliptic key, which costs a handshake a tenth of the RSA key of httptest.
+var certificate = sync.OnceValue(func() tls.Certificate { return trusted().Issue(forEver) })
 
 // Trust has every client of the process trust services over TLS, those of httptest too. The main
 // package needs the line //go:debug x509usefallbackroots=1.
@@ -101,7 +80,7 @@ func Trust() {
 	defer server.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	roots.AddCert(certificate().Leaf)
+	roots.AddCert(trusted().root.Leaf)
 	x509.SetFallbackRoots(roots)
 }
 

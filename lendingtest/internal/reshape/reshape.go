@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,8 +226,6 @@ func hash(texts ...string) uint64 {
 	return h.Sum64()
 }
 
-var decimalForm = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
-
 // kindred returns an own value that already has a learned kind or is easily converted.
 func (s *shape) kindred(v any, at string) (fitting any, ok bool) {
 	kinds := s.Kinds
@@ -248,10 +245,6 @@ func (s *shape) kindred(v any, at string) (fitting any, ok bool) {
 		switch _, uuid := record.ParseID(v); {
 		case kinds["string"] > 0, uuid && kinds["UUID"] > 0:
 			return v, true
-		case decimalForm.MatchString(v) && kinds["decimal string"] > 0:
-			return v, true
-		case decimalForm.MatchString(v):
-			return json.Number(v), kinds["number"] > 0
 		}
 		own, err := time.Parse(record.StampForm, v)
 		switch {

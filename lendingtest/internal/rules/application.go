@@ -55,7 +55,9 @@ func (c *Call) checkApplication(a *applicationRequest, at string) {
 	if id := c.optionalID(at+"partnerId", a.PartnerID); !c.account.MayUse(id) {
 		c.failed.add(at+"partnerId", "PartnerNotAssigned", "The partner is not assigned to this account.")
 	}
-	c.optionalID(at+"agentId", a.AgentID)
+	if id := c.optionalID(at+"agentId", a.AgentID); !c.account.MayName(id) {
+		c.failed.add(at+"agentId", "AgentNotAssigned", "The agent is not assigned to this account.")
+	}
 }
 
 // checkOwner adds an error if the customer is missing or unknown.

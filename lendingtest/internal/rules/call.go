@@ -33,6 +33,7 @@ type Call struct {
 	Request  *http.Request
 	Body     []byte // empty for an upload, whose handler reads the request
 	HTTPHost func(*url.URL) bool
+	Forbids  bool     // records of another partner are 403 instead of 404
 	Username string   // of the token, after Run
 	About    []string // identifiers and e-mails of the request's resources, after Run
 
@@ -209,27 +210,41 @@ func (c *Call) concern(resource string) { c.concerns = append(c.concerns, resour
 // mine reports whether the caller may see the records of a partner. Anonymous callers need the identifier only.
 func (c *Call) mine(partnerID string) bool { return c.account == nil || c.account.MayUse(partnerID) }
 
+// mustOwn refuses the record of another partner, as if there were none or with 403.
+func (c *Call) mustOwn(what, partnerID string) {
+	switch {
+	case c.mine(partnerID):
+	case c.Forbids:
+		panic(forbidden("The record belongs to another partner."))
+	default:
+		panic(notFound(what))
+	}
+}
+
 func (c *Call) application() *record.Application {
 	app := c.Applications.Get(c.id("applicationId"))
-	if app == nil || !c.mine(app.PartnerID) {
+	if app == nil {
 		panic(notFound("Application"))
 	}
+	c.mustOwn("Application", app.PartnerID)
 	return app
 }
 
 func (c *Call) customer() *record.Customer {
 	row := c.Customers.Get(c.id("customerId"))
-	if row == nil || !c.mine(row.PartnerID) {
+	if row == nil {
 		panic(notFound("Customer"))
 	}
+	c.mustOwn("Customer", row.PartnerID)
 	return row
 }
 
 func (c *Call) loan() *record.Loan {
 	loan := c.Loans.Get(c.id("loanId"))
-	if loan == nil || !c.mine(c.State.Applications.Get(loan.ApplicationID).PartnerID) {
+	if loan == nil {
 		panic(notFound("Loan"))
 	}
+	c.mustOwn("Loan", c.State.Applications.Get(loan.ApplicationID).PartnerID)
 	return loan
 }
 

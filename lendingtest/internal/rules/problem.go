@@ -119,13 +119,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// SetHeader sets a header of the response.
-func (a *Answer) SetHeader(key, value string) {
-	if a.Header == nil {
-		a.Header = http.Header{}
-	}
-	a.Header.Set(key, value)
-}
+// jsonType is the type of every response: "Responses are application/json."
+const jsonType = "application/json; charset=utf-8"
 
 // null is a handler's result that becomes a 204, like in ASP.NET.
 type null struct{}
@@ -133,13 +128,11 @@ type null struct{}
 func jsonAnswer(v any) *Answer {
 	switch v.(type) {
 	case nil:
-		return &Answer{Status: http.StatusOK}
+		return &Answer{Status: http.StatusOK, Header: http.Header{}}
 	case null:
-		return &Answer{Status: http.StatusNoContent}
+		return &Answer{Status: http.StatusNoContent, Header: http.Header{}}
 	}
-	a := &Answer{Status: http.StatusOK, Body: plain.JSON(v)}
-	a.SetHeader("Content-Type", "application/json; charset=utf-8")
-	return a
+	return &Answer{http.StatusOK, http.Header{"Content-Type": {jsonType}}, plain.JSON(v)}
 }
 
 // Refusal returns the response to a rejected request.
@@ -154,10 +147,9 @@ func Refusal(b *book.Book, err error, path string) *Answer {
 	if p.Errors == nil {
 		p.Errors = []fieldError{}
 	}
-	a := &Answer{Status: p.Status, Body: plain.JSON(p)}
-	a.SetHeader("Content-Type", "application/problem+json; charset=utf-8")
+	a := &Answer{p.Status, http.Header{"Content-Type": {jsonType}}, plain.JSON(p)}
 	if p.authenticate != "" {
-		a.SetHeader("WWW-Authenticate", p.authenticate)
+		a.Header.Set("WWW-Authenticate", p.authenticate)
 	}
 	return a
 }

@@ -15,6 +15,7 @@ const createOrders = `CREATE TABLE orders (
 	email     text        NOT NULL,
 	amount    numeric     NOT NULL,
 	asked     timestamptz NOT NULL,
+	passwords int         NOT NULL DEFAULT 0, -- one-time passwords that failed
 	confirmed int         NOT NULL DEFAULT 0 -- how often its job has finished
 )`
 
@@ -42,8 +43,15 @@ func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], 
 // load reads an order.
 func load(ctx context.Context, pool *pgxpool.Pool, id string) (order.Order, error) {
 	o := order.Order{ID: id}
-	err := pool.QueryRow(ctx, `SELECT email, amount::text, asked FROM orders WHERE id = $1`, id).Scan(&o.Email, &o.Amount, &o.Asked)
+	err := pool.QueryRow(ctx, `SELECT email, amount::text, asked, passwords FROM orders WHERE id = $1`, id).
+		Scan(&o.Email, &o.Amount, &o.Asked, &o.Passwords)
 	return o, err
+}
+
+// save keeps how the order goes on after a rejection.
+func save(ctx context.Context, pool *pgxpool.Pool, o order.Order) error {
+	_, err := pool.Exec(ctx, `UPDATE orders SET passwords = $2 WHERE id = $1`, o.ID, o.Passwords)
+	return err
 }
 
 // complete confirms the order and completes the job in the same transaction.

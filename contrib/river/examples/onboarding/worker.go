@@ -61,10 +61,21 @@ func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error
 	if err != nil {
 		return err
 	}
-	if err := w.partner.Onboard(ctx, o); err != nil {
+	o, err = w.partner.Onboard(ctx, o)
+	switch {
+	case err != nil && lending.NextOf(err).Retry:
 		return err
+	case err != nil:
+		if o.End(err); o.State == order.Over {
+			return err // JobError cancels the job
+		}
+		return errors.Join(save(ctx, w.pool, o), river.JobSnooze(time.Second)) // the order goes on in another way
+	case o.State == order.Done:
+		return complete(ctx, w.pool, job)
+	case o.State == order.Over: // the application was declined
+		return river.JobCancel(errors.New(o.Reason))
 	}
-	return complete(ctx, w.pool, job)
+	return river.JobSnooze(time.Minute) // until the customer has entered the password
 }
 
 // openLog opens the log of idempotency keys. Your program passes nil for the options.

@@ -1,0 +1,211 @@
+// Command lending-probe measures at a service the assumptions of package lending about the
+// service. It prints the result for each assumption and the settings to change, and writes
+// service.json, which has names, types, statuses and durations, and no value of a record.
+//
+//	LENDING_USERNAME=… LENDING_PASSWORD=… lending-probe -url https://staging.example
+//
+// Without further flags the probe only reads. The exit status is 0 if every measured assumption
+// held, 1 if some differ, and 2 if the run could not end.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/probe"
+)
+
+const usage = `usage: lending-probe -url URL [flags]
+
+The variables LENDING_USERNAME and LENDING_PASSWORD name the account. A code is asked for on
+the terminal, unless LENDING_TRUSTED_DEVICE_TOKEN is set.
+
+Levels
+  look     reads only: the default
+  walk     with -create: a marked customer with an application up to the offer
+  money    with -withdraw: a withdrawal from -loan
+
+Flags
+`
+
+// The exit statuses.
+const (
+	exitDiffers = 1
+	exitFailed  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	status := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// settings are the values of the flags.
+type settings struct {
+	probe.Options
+
+	withdraw, bankData, listen, out, against string
+}
+
+// run runs a command line and returns the exit status.
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	s, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = s.complete(getenv, bufio.NewReader(stdin), stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "lending-probe:", err)
+		return exitFailed
+	}
+	var stop func()
+	if s.Listen, stop, err = listener(ctx, s.listen); err != nil {
+		fmt.Fprintln(stderr, "lending-probe:", err)
+		return exitFailed
+	}
+	defer stop()
+	result := probe.Run(&terminal{ctx, stdout}, s.Options)
+	if result.Service != nil {
+		fmt.Fprintln(stdout)
+		result.Print(stdout)
+	}
+	err = result.Err
+	if err == nil && s.out != "" {
+		if err = result.Service.Save(s.out); err == nil {
+			fmt.Fprintln(stdout, "\nWrote", s.out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	for _, f := range result.Findings {
+		if f.State == probe.Differs {
+			return exitDiffers
+		}
+	}
+	return 0
+}
+
+// terminal is the reporter of a command line. The table shows the differences.
+type terminal struct {
+	ctx context.Context //nolint:containedctx // as in a *testing.T
+	out io.Writer
+}
+
+func (t *terminal) Context() context.Context          { return t.ctx }
+func (t *terminal) Helper()                           {}
+func (t *terminal) Logf(format string, args ...any)   { fmt.Fprintf(t.out, format+"\n", args...) }
+func (t *terminal) Errorf(format string, args ...any) {}
+
+func parse(args []string, stderr io.Writer) (s settings, err error) {
+	flags := flag.NewFlagSet("lending-probe", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
+	flags.StringVar(&s.BaseURL, "url", "", "address of the service")
+	flags.TextVar(&s.Partner, "partner", lending.PartnerID{}, "partner whose lists to read")
+	flags.TextVar(&s.Customer, "customer", lending.CustomerID{}, "customer to read; otherwise that of the partner's first application")
+	flags.TextVar(&s.Loan, "loan", lending.LoanID{}, "loan to read; otherwise the customer's first")
+	flags.BoolVar(&s.Create, "create", false, "create a marked customer and an application, and cancel the application in the end")
+	flags.StringVar(&s.Email, "email", "", "an e-mail address of yours, of which -create makes a variant")
+	flags.StringVar(&s.bankData, "bank-data", "", "file with the bank data of the application, a JSON object")
+	flags.StringVar(&s.withdraw, "withdraw", "", "amount to withdraw from -loan, with the one-time password that you enter")
+	flags.StringVar(&s.WebhookURL, "webhooks", "", "https address that reaches -listen, for the webhooks of the new customer")
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:8090", "address to receive webhooks on")
+	flags.StringVar(&s.File, "run", "lending-probe.run.json", "file that lists what was created, and with which a killed run goes on")
+	flags.StringVar(&s.out, "out", "service.json", "file to write; with -against only if it is set")
+	flags.StringVar(&s.against, "against", "", "service.json of an earlier run, to report its changes")
+	flags.DurationVar(&s.LagLimit, "lag-limit", time.Minute, "longest wait for an effect")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("%q is not a flag; flags begin with a hyphen", flags.Arg(0))
+	}
+	named := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { named[f.Name] = true })
+	if named["against"] && !named["out"] {
+		s.out = ""
+	}
+	if s.BaseURL == "" {
+		return s, errors.New("-url is missing")
+	}
+	return s, nil
+}
+
+// complete adds to the options the account, the questions to a person and the files.
+func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io.Writer) (err error) {
+	ask := func(ctx context.Context, question string) (string, error) {
+		fmt.Fprint(out, question)
+		line, err := in.ReadString('\n')
+		if text := strings.TrimSpace(line); text != "" {
+			return text, nil
+		}
+		return "", errors.Join(errors.New("nothing was entered"), err, ctx.Err())
+	}
+	s.Credentials = lending.Credentials{
+		Username: getenv("LENDING_USERNAME"), Password: lending.NewSecret(getenv("LENDING_PASSWORD")),
+		TrustedDeviceToken: lending.NewSecret(getenv("LENDING_TRUSTED_DEVICE_TOKEN")),
+		TwoFactor: func(ctx context.Context, _ lending.Challenge) (string, error) {
+			return ask(ctx, "The service has sent a two-factor code. Enter the code: ")
+		},
+	}
+	if s.Credentials.Username == "" || s.Credentials.Password.IsZero() {
+		return errors.New("set LENDING_USERNAME and LENDING_PASSWORD")
+	}
+	s.OTP = func(ctx context.Context) (string, error) {
+		return ask(ctx, "The service has sent a one-time password for the withdrawal. Enter it: ")
+	}
+	s.Withdraw = json.Number(s.withdraw)
+	if s.against != "" {
+		if s.Against, err = probe.Load(s.against); err != nil {
+			return err
+		}
+	}
+	if s.bankData != "" {
+		text, err := os.ReadFile(s.bankData) //nolint:gosec // the file of a flag
+		if err != nil {
+			return err
+		}
+		if !json.Valid(text) {
+			return fmt.Errorf("%s is not JSON", s.bankData)
+		}
+		s.BankData = &lending.BankingDataRequest{Extra: json.RawMessage(text)}
+	}
+	if s.WebhookURL == "" {
+		s.listen = ""
+	}
+	return nil
+}
+
+// listener opens the port for webhooks, if there is an address.
+func listener(ctx context.Context, addr string) (listen func(http.Handler), stop func(), err error) {
+	if addr == "" {
+		return nil, func() {}, nil
+	}
+	var config net.ListenConfig
+	port, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second}
+	return func(h http.Handler) {
+		server.Handler = h
+		go func() { _ = server.Serve(port) }() // ends with Close
+	}, func() { _ = errors.Join(server.Close(), port.Close()) }, nil
+}

@@ -1,0 +1,364 @@
+package order_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/examples/order"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/orders"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+const id = "order-1"
+
+// backend is the backend of a partner with an order, at a service in a bubble.
+type backend struct {
+	*testing.T
+
+	service  *lendingtest.Service
+	table    *order.Table
+	worker   *orders.Worker
+	password func(n int, loan string) string // entered by the customer after n failures
+
+	mu       sync.Mutex
+	over     int // results with Over
+	persons  int
+	consumer http.Handler
+}
+
+// ends are the ends of an order.
+var ends = []struct {
+	name    string
+	prepare func(b *backend)
+	state   order.State
+	reason  string
+	counts  map[string]int // of the routes that run otherwise than once
+	over    int            // calls of over, also if the order goes on
+	person  string         // a route without a fault: its lost rejection needs a person
+	lasts   time.Duration  // the longest duration after the last cause; 0 for that of the lost responses
+}{
+	{name: "happy", prepare: func(*backend) {}, state: order.Done},
+	{
+		name: "declined", prepare: func(b *backend) { b.service.SetDecision(lendingtest.Decision{Declined: true}) },
+		state: order.Over, reason: "Declined", counts: before(onboarding.Company),
+	},
+	{
+		name: "declined after hours", prepare: func(b *backend) {
+			b.service.SetDecision(lendingtest.Decision{Declined: true, After: 2 * time.Hour})
+		},
+		state: order.Over, reason: "Declined", counts: before(onboarding.Company), lasts: 2 * time.Hour,
+	},
+	{
+		name: "offer after hours", prepare: func(b *backend) {
+			b.service.SetDecision(lendingtest.Decision{After: 2 * time.Hour})
+		},
+		state: order.Done, lasts: 2 * time.Hour,
+	},
+	{
+		name: "offer expired before a document", prepare: func(b *backend) { b.expireAt(onboarding.Document, 1) },
+		state: order.Done, counts: map[string]int{onboarding.Process: 2}, over: 1,
+	},
+	{
+		name: "offer expired before the signature", prepare: func(b *backend) { b.expireAt(onboarding.Sign, 1) },
+		state: order.Done, counts: map[string]int{onboarding.Process: 2}, over: 1,
+	},
+	{
+		name: "offer expired each time", prepare: func(b *backend) { b.expireAt(onboarding.Sign, 4) },
+		state: order.Over, reason: "OfferExpired", over: 4,
+		counts: with(before(onboarding.Sign), onboarding.Process, 4),
+	},
+	{
+		name: "customer that exists",
+		prepare: func(b *backend) {
+			b.service.AddCustomer(lendingtest.Customer{Email: b.table.Get(id).Email})
+		},
+		state: order.Done, counts: map[string]int{onboarding.CreateCustomer: 0}, over: 1, person: onboarding.CreateCustomer,
+	},
+	{
+		name: "invalid customer",
+		prepare: func(b *backend) {
+			b.table.Update(id, func(o *order.Order) { o.Email = strings.Repeat("x", 51) + "@example.com" })
+		},
+		state: order.Over, reason: "at most 50 characters", counts: before(onboarding.CreateCustomer), over: 1,
+	},
+	{
+		name: "wrong password", prepare: func(b *backend) { b.enterFirst(func(string) string { return "000000" }) },
+		state: order.Done, over: 1,
+	},
+	{
+		name: "replaced password", prepare: func(b *backend) {
+			b.enterFirst(func(loan string) string {
+				defer func() { _ = b.resend(loan) }()
+				return b.service.OTP(loan)
+			})
+		},
+		state: order.Done, over: 1,
+	},
+	{
+		name: "expired password", prepare: func(b *backend) {
+			b.enterFirst(func(loan string) string {
+				defer b.service.Advance(10 * time.Minute)
+				return b.service.OTP(loan)
+			})
+		},
+		state: order.Done, over: 1,
+	},
+	{
+		name: "password after hours", prepare: func(b *backend) {
+			began := b.service.Now()
+			b.password = func(_ int, loan string) string {
+				if b.service.Now().Sub(began) < 2*time.Hour {
+					return ""
+				}
+				return b.service.OTP(loan)
+			}
+		},
+		state: order.Done, over: 1, lasts: 2 * time.Hour,
+	},
+	{
+		name:    "wrong passwords only",
+		prepare: func(b *backend) { b.password = func(int, string) string { return "000000" } },
+		state:   order.Over, reason: "InvalidOtp", counts: before(onboarding.Confirm), over: 4,
+	},
+	{
+		name: "withdrawal refused", prepare: func(b *backend) {
+			b.service.Fail(onboarding.Withdraw, lendingtest.Fault{Reached: func() {
+				b.service.UpdateLoan(b.service.Snapshot().Loans[0].ID, func(l *lendingtest.Loan) { l.IsEnabled = false })
+			}})
+		},
+		state: order.Over, reason: "LoanDisabled", counts: before(onboarding.Withdraw), over: 1,
+	},
+	{
+		name: "amount above the balance",
+		prepare: func(b *backend) {
+			b.table.Update(id, func(o *order.Order) { o.Amount = "9000000.00" })
+		},
+		state: order.Over, reason: "InsufficientBalance", counts: before(onboarding.Withdraw), over: 1,
+		person: onboarding.Withdraw,
+	},
+	{
+		name: "too many requests", prepare: func(b *backend) {
+			b.service.Fail("*", lendingtest.Fault{
+				Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Second, Times: 10,
+			})
+		},
+		state: order.Done, lasts: 10 * time.Minute,
+	},
+}
+
+// once are the routes that an order runs once, in order. The documents are two.
+var once = []string{
+	onboarding.CreateCustomer, onboarding.CreateApplication, onboarding.Process, onboarding.Company, onboarding.Applicant,
+	onboarding.Document, onboarding.Sign, onboarding.Withdraw, onboarding.Confirm,
+}
+
+// before returns the counts of an order that ends before a route.
+func before(route string) map[string]int {
+	counts, ended := map[string]int{}, false
+	for _, each := range once {
+		if ended = ended || each == route; ended {
+			counts[each] = 0
+		}
+	}
+	return counts
+}
+
+func with(counts map[string]int, route string, n int) map[string]int {
+	counts[route] = n
+	return counts
+}
+
+// mayRepeat are routes with a harmless second execution after a lost response.
+var mayRepeat = map[string]bool{onboarding.Company: true, onboarding.Withdraw: true}
+
+// faults are those of the first request of each route.
+var faults = []struct {
+	name  string
+	fault lendingtest.Fault
+}{
+	{"no fault", lendingtest.Fault{}},
+	{"lost", lendingtest.Fault{ResetAfter: true}},
+	{"never arrived", lendingtest.Fault{ResetBefore: true}},
+	{"cut", lendingtest.Fault{CutBody: -1}},
+	{"500 after execution", lendingtest.Fault{Status: http.StatusInternalServerError, Executes: true}},
+	{"late", lendingtest.Fault{Late: 2 * time.Minute}},
+}
+
+// TestEveryOrderEnds takes an order to each end, with a fault in the first call of each mutation.
+// Nothing runs twice, no person is needed, and no key stays in doubt.
+func TestEveryOrderEnds(t *testing.T) {
+	for _, end := range ends {
+		for _, f := range faults {
+			t.Run(end.name+"/"+f.name, func(t *testing.T) {
+				inBackend(t, func(b *backend) {
+					end.prepare(b)
+					for _, route := range once {
+						if route != end.person {
+							b.service.Fail(route, f.fault)
+						}
+					}
+					b.service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", f.fault)
+					b.run(end.lasts + 90*time.Minute)
+					o := b.table.Get(id)
+					assert.Equal(t, end.state, o.State)
+					assert.Contains(t, o.Reason, end.reason)
+					if f.name == "no fault" {
+						assert.Equal(t, end.over, b.over)
+					}
+					assert.Zero(t, b.persons)
+					for _, route := range once {
+						want, special := end.counts[route]
+						if !special {
+							want = 1
+						}
+						if route == onboarding.Document {
+							want *= 2
+						}
+						executed := b.service.Executed(route)
+						assert.True(t, executed == want || mayRepeat[route] && executed == want+1 && want > 0,
+							"%s: %d, not %d", route, executed, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+func inBackend(t *testing.T, test func(b *backend)) {
+	t.Helper()
+	b := &backend{}
+	deliver := &http.Client{Transport: inProcess(func() http.Handler { return b.consumer })}
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		all, _ := order.Orders(1)
+		b.T, b.service, b.table = t, service, order.NewTable(all...)
+		b.password = func(_ int, loan string) string { return service.OTP(loan) }
+		test(b)
+	}, lendingtest.WithDeliveryClient(deliver), lendingtest.WithTokenLifetime(time.Hour))
+}
+
+// run carries the order out, for so long at most.
+func (b *backend) run(longest time.Duration) {
+	log := fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
+	client := fake.SignIn(b.T, b.service, nil, lending.WithIdempotency(log))
+	partner := &order.Partner{
+		Client: client,
+		Ask: func(_ context.Context, o order.Order, loan lending.LoanID) (lending.Secret, error) {
+			return lending.NewSecret(b.password(o.Passwords, loan.String())), nil
+		},
+	}
+	b.worker = fake.Must(partner.Worker(b.table, &orders.Options{Report: b.report}))
+	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	consumer := fake.Must(webhook.NewConsumer(client, target,
+		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(),
+		b.worker.OnEvent(b.table.Of), &webhook.ConsumerOptions{Check: log.Check, Sweep: log.Sweep}))
+	b.consumer = consumer
+	ctx, stop := context.WithTimeout(b.Context(), longest)
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() { require.NoError(b, consumer.Run(ctx, nil)) })
+	running.Go(func() { _ = b.worker.Run(ctx) })
+	for ctx.Err() == nil && b.table.Get(id).State == order.Open {
+		bubble.Elapse(10 * time.Second)
+	}
+	bubble.Elapse(2 * time.Minute) // no further step
+	stop()
+	running.Wait()
+	require.NoError(b, b.service.Wait(context.WithoutCancel(b.Context())))
+	open := fake.Must(log.Keys(b.Context(), idempotency.Filter{States: idempotency.InDoubtStates()}))
+	assert.Empty(b, open, "an operator sees nothing")
+}
+
+func (b *backend) report(r orders.Result) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.Over {
+		b.over++
+	}
+	if r.Next.Person {
+		b.persons++
+	}
+	if r.Err != nil && !r.Repeated {
+		b.Log(r.Err)
+	}
+}
+
+// enterFirst has the customer enter another text as the first password.
+func (b *backend) enterFirst(first func(loan string) string) {
+	b.password = func(n int, loan string) string {
+		if n == 0 {
+			return first(loan)
+		}
+		return b.service.OTP(loan)
+	}
+}
+
+// expireAt has the offer expire before the first requests of a route.
+func (b *backend) expireAt(route string, times int) {
+	b.service.Fail(route, lendingtest.Fault{Times: times, Reached: func() {
+		b.service.ExpireOffer(b.service.Snapshot().Applications[0].ID)
+	}})
+}
+
+// resend is the customer, who has the service send another password.
+func (b *backend) resend(loan string) error {
+	client := fake.SignIn(b.T, b.service, nil)
+	_, err := client.Loans.ResendWithdrawalOTP(b.Context(), fake.Must(lending.ParseLoanID(loan)))
+	return err
+}
+
+type inProcess func() http.Handler
+
+func (handler inProcess) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	handler().ServeHTTP(answer, request)
+	return answer.Result(), nil
+}
+
+// TestAgentsPage runs the test of AGENTS.md, without fake time.
+func TestAgentsPage(t *testing.T) {
+	t.Parallel()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // executed, response lost
+	log, err := idempotency.NewLog(store.NewMemory(), &idempotency.Options{
+		MaxLateness:  time.Millisecond, // the service for tests runs no mutation late
+		SafeToRepeat: order.SafeToRepeat,
+	})
+	require.NoError(t, err)
+	client, err := lending.New(service.URL, lending.WithIdempotency(log),
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	require.NoError(t, err)
+	defer client.Close()
+
+	enter := func(_ context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+		return lending.NewSecret(service.OTP(loan.String())), nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	all, _ := order.Orders(1)
+	table := order.NewTable(all...)
+	partner := &order.Partner{Client: client, Ask: enter}
+	worker, err := partner.Worker(table, &orders.Options{Report: func(r orders.Result) {
+		if table.Get(r.Order).State != order.Open {
+			stop()
+		}
+	}})
+	require.NoError(t, err)
+	require.ErrorIs(t, worker.Run(ctx), context.Canceled)
+	require.Equal(t, order.Done, table.Get(all[0].ID).State)
+	require.Equal(t, 1, service.Executed("POST /api/Application/create-customer"))
+}

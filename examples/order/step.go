@@ -1,0 +1,180 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/orders"
+)
+
+// SafeToRepeat are the mutations without harm in a repetition: the same details change nothing, and
+// another one-time password is only another message.
+var SafeToRepeat = []idempotency.Route{
+	idempotency.AddCompanyDetails, idempotency.WithdrawInvoice, idempotency.ResendWithdrawalOTP,
+}
+
+// Partner carries orders out.
+type Partner struct {
+	Client *lending.Client
+
+	// Ask returns the one-time password for a withdrawal from the loan, once the customer has
+	// entered it, and the zero Secret before.
+	Ask func(ctx context.Context, o Order, loan lending.LoanID) (lending.Secret, error)
+
+	// Persons reports whether an order has no checks of the partner's own: a person then decides
+	// about lost responses that no published field shows. Nil means checks for all orders.
+	Persons func(o Order) bool
+}
+
+// Worker returns a worker that carries out the orders of the table.
+func (p *Partner) Worker(table *Table, opts *orders.Options) (worker *orders.Worker, err error) {
+	step := func(ctx context.Context, id string) error {
+		o := table.Get(id)
+		if o.State != Open { // a hint or an older list can name an order that has ended
+			return nil
+		}
+		o, err := p.Onboard(ctx, o)
+		table.Update(id, func(row *Order) { row.State, row.Reason, row.Application = o.State, o.Reason, o.Application })
+		return err
+	}
+	over := func(_ context.Context, id string, err error) error {
+		table.Update(id, func(row *Order) { row.End(err) })
+		worker.Hint(id) // the order may go on in another way
+		return nil
+	}
+	worker, err = orders.New(table.Open, step, over, opts)
+	return worker, err
+}
+
+// Onboard advances an order as far as possible, and returns the changed order. Each try starts at
+// the top: the log replays finished mutations.
+func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
+	customer, err := p.customer(ctx, o)
+	if err != nil {
+		return o, fmt.Errorf("customer: %w", err)
+	}
+	if o.Application, err = p.apply(ctx, o, customer); err != nil {
+		return o, fmt.Errorf("application: %w", err)
+	}
+	switch status, err := p.Client.Applications.Status(ctx, o.Application); {
+	case err != nil:
+		return o, fmt.Errorf("status: %w", err)
+	case isFinal[status]:
+		o.State, o.Reason = Over, status
+		return o, nil
+	}
+	if _, err := p.Client.Applications.Offer(ctx, o.Application, nil); err != nil {
+		return o, fmt.Errorf("offer: %w", err) // not found: under review, perhaps for days; an event ends the wait
+	}
+	if err := p.approve(ctx, o); err != nil {
+		return o, fmt.Errorf("approval: %w", err)
+	}
+	loan, err := p.findLoan(ctx, customer, o.Application)
+	if err != nil {
+		return o, fmt.Errorf("loan: %w", err)
+	}
+	confirmed, err := p.withdraw(ctx, o, loan)
+	if err != nil {
+		return o, fmt.Errorf("withdrawal: %w", err)
+	}
+	if confirmed {
+		o.State = Done
+	}
+	return o, nil
+}
+
+// isFinal has the statuses of the embedded service after which no offer comes. The interface
+// publishes no list: your contract names the statuses.
+var isFinal = map[string]bool{"Declined": true, "Cancelled": true}
+
+// isProcessed has the statuses that an application gets by a processing, in the same way.
+var isProcessed = map[string]bool{"Under Review": true, "Offer Ready": true, "Declined": true}
+
+// customer creates the customer of an order, or finds an existing customer.
+func (p *Partner) customer(ctx context.Context, o Order) (lending.CustomerID, error) {
+	if o.Exists { // only if your program knows the address as the same person's
+		type record struct {
+			ID lending.CustomerID `json:"id"` // not published
+		}
+		found, err := lending.As[record](p.Client.Customers.GetByEmail(ctx, o.Email))
+		return found.ID, err
+	}
+	created, err := p.Client.Applications.CreateCustomer(o.key(ctx, "create-customer"), lending.UserRequest{
+		FirstName:    "Ada",
+		LastName:     "Lovelace",
+		Email:        o.Email,
+		Password:     lending.NewSecret("Analytical-Engine-1"),
+		MobileNumber: "(415) 555-0100",
+	})
+	if err != nil {
+		return lending.CustomerID{}, err
+	}
+	return created.ID, nil
+}
+
+// apply creates the application of an order, and has it processed.
+func (p *Partner) apply(ctx context.Context, o Order, customer lending.CustomerID) (lending.ApplicationID, error) {
+	application, err := p.Client.Applications.Create(o.key(ctx, "create-application"), lending.ApplicationRequest{
+		CustomerID:   customer,
+		BusinessName: "Lovelace Analytics",
+		BusinessZip:  "94105",
+	}, nil)
+	if err != nil {
+		return application, err
+	}
+	if _, err := p.Client.Applications.AddOrUpdateBankingData(o.key(ctx, "banking-data"), application, bankData(), nil); err != nil {
+		return application, err
+	}
+	// An expired offer needs another processing, with its own key.
+	processed := p.checked(ctx, o, fmt.Sprint("process/", o.Offers), func(ctx context.Context) (bool, error) {
+		status, err := p.Client.Applications.Status(ctx, application)
+		return o.Offers == 0 && isProcessed[status], err
+	})
+	_, err = p.Client.Applications.Process(processed, application)
+	return application, err
+}
+
+// findLoan finds the loan of the application. A read needs no key.
+func (p *Partner) findLoan(ctx context.Context, customer lending.CustomerID, application lending.ApplicationID) (lending.LoanID, error) {
+	loans, err := p.Client.Loans.ListByCustomer(ctx, customer)
+	if err != nil {
+		return lending.LoanID{}, err
+	}
+	for _, loan := range loans {
+		if loan.ApplicationID == application {
+			return loan.ID, nil
+		}
+	}
+	return lending.LoanID{}, errors.New("the application has not led to a loan yet")
+}
+
+// withdraw withdraws the money, and reports whether the withdrawal is confirmed: not as long as the
+// customer has to enter a password.
+func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (confirmed bool, err error) {
+	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
+	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), o.Application, &calculation); err != nil {
+		return false, err
+	}
+	withdrawal, err := p.Client.Loans.WithdrawInvoice(o.key(ctx, "withdraw"), loan, // no money moves yet
+		lending.InvoiceWithdrawalRequest{Calculation: calculation})
+	if err != nil {
+		return false, err
+	}
+	if o.Passwords > 0 { // the last password was wrong, replaced or expired
+		if _, err := p.Client.Loans.ResendWithdrawalOTP(o.key(ctx, fmt.Sprint("password/", o.Passwords)), loan); err != nil {
+			return false, err
+		}
+	}
+	password, err := p.Ask(ctx, o, loan)
+	if err != nil || password.IsZero() {
+		return false, err // the page on which the customer enters the password calls Worker.Hint
+	}
+	// The date is that of the order: with time.Now() each try would be another request. The password
+	// may differ from try to try, since the log does not compare secrets.
+	_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), *withdrawal,
+		lending.WithdrawInvoiceRequestData{DateUTC: o.Asked, OTP: password})
+	return err == nil, err
+}

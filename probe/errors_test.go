@@ -1,0 +1,199 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// mutations are the actions of a run, without its reads.
+var mutations = []string{
+	"create-customer", "create-application", "update-application-name", "post-messages", "add-or-update-banking-data",
+	"process-application", "application-invoice-calculation", "make-withdrawal-invoice", "confirm-withdrawal-invoice",
+	"cancel-application",
+}
+
+// TestEndedRunGoesOn ends a run during each mutation in turn, and loses the response. The next run with the
+// same file ends, and nothing has happened twice.
+func TestEndedRunGoesOn(t *testing.T) {
+	for _, cut := range []int{0, 2, 10, 12, 17, 19} { // customer, application, bank data, offer, withdrawal, confirmation
+		t.Run(fmt.Sprint("mutation ", cut), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { endDuring(t, cut) })
+		})
+	}
+}
+
+func endDuring(t *testing.T, cut int) {
+	t.Helper()
+	v := newVariant(t)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	sent, ended := 0, false
+	v.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, action := range mutations {
+			if !ended && strings.Contains(r.URL.Path, "/"+action) {
+				if sent++; sent > cut {
+					ended = true
+					v.Service.ServeHTTP(w, r)
+					end()
+					panic(http.ErrAbortHandler)
+				}
+			}
+		}
+		v.Service.ServeHTTP(w, r)
+	})
+	options := v.options(t)
+	options.Partner, options.WebhookURL = lending.PartnerID{}, ""
+	options.LagLimit = 10 * options.LagLimit // so that a doubt can end
+	killed := Run(&log{TB: t, ctx: ctx}, options)
+	require.True(t, ended, "there are fewer mutations")
+	require.Error(t, killed.Err)
+	result := Run(&log{TB: t}, options)
+	require.NoError(t, result.Err)
+	for _, action := range []string{
+		"POST /api/Application/create-customer", "POST /api/Application/create-application",
+		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
+	} {
+		assert.Equal(t, 1, v.Executed(action), action)
+	}
+	made := map[string]int{}
+	for _, m := range result.Made {
+		made[m.What]++
+	}
+	assert.Equal(t, 1, made["customer"])
+	assert.Equal(t, 1, made["application"])
+}
+
+func TestRunThatCannotBegin(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*variant, *Options)
+		want   string
+	}{
+		{
+			"no route", func(_ *variant, o *Options) { o.BaseURL, o.HTTPClient = "http://127.0.0.1:1", nil },
+			"the service cannot be reached; check the base URL and the network",
+		},
+		{"not https", func(_ *variant, o *Options) { o.BaseURL = "http://lending.example" }, "must use https"},
+		{
+			"wrong password", func(_ *variant, o *Options) { o.Credentials.Password = lending.NewSecret("x") },
+			"check the base URL and the credentials",
+		},
+		{
+			"a code that nobody enters", func(_ *variant, o *Options) { o.Credentials.TwoFactor = nil },
+			"the sign-in was refused",
+		},
+		{"no rights", func(v *variant, _ *Options) {
+			v.change[""] = func(r *http.Request, a *reply) {
+				if !strings.Contains(r.URL.Path, "/Authenication/") {
+					a.status = http.StatusForbidden
+				}
+			}
+		}, "ask for the rights of a partner"},
+		{"no file", func(_ *variant, o *Options) { o.File = "" }, "need File"},
+		{"no e-mail address", func(_ *variant, o *Options) { o.Email = "tests" }, "needs Email"},
+		{"no loan", func(_ *variant, o *Options) { o.Loan = lending.LoanID{} }, "needs Loan and OTP"},
+		{
+			"the file of another service", func(_ *variant, o *Options) { write(o.File, `{"version":1,"service":"x"}`) },
+			"belongs to another service",
+		},
+		{
+			"the file of a newer program", func(_ *variant, o *Options) { write(o.File, `{"version":2,"new":[]}`) },
+			"update the program",
+		},
+		{"another file", func(_ *variant, o *Options) { write(o.File, `ada@example.com`) }, "is not the file of a run"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVariant(t)
+				options := v.options(t)
+				test.change(v, &options)
+				l := &log{TB: t}
+				err := Run(l, options).Err
+				require.ErrorContains(t, err, test.want)
+				assert.Contains(t, strings.Join(l.reported, "\n"), err.Error())
+				assert.Zero(t, v.Executed("POST /api/Application/create-customer"))
+			})
+		})
+	}
+}
+
+func write(path, text string) { _ = os.WriteFile(path, []byte(text), 0o600) }
+
+func TestFileThatIsNoService(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"newer":       {`{"version":2,"facts":{"a":1}}`, "has version 2, and this program reads version 1; update"},
+		"no JSON":     {`ada@example.com`, "is not a service.json"},
+		"another":     {`{"a":1}`, "is not a service.json"},
+		"with values": {`{"version":1,"facts":{"clock":"ada@example.com"},"shapes":{}}`, "has a fact that"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "service.json")
+			write(path, test.text)
+			_, err := Load(path)
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "ada")
+		})
+	}
+	_, err := Load(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestLookOnlyReads runs the first level twice. The second run compares with the first.
+func TestLookOnlyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVariant(t)
+		options := v.options(t)
+		options.Create, options.Withdraw = false, ""
+		learned := Run(&log{TB: t}, options)
+		require.NoError(t, learned.Err)
+		assert.Empty(t, learned.Made)
+		assert.Zero(t, learned.MaxLateness)
+		for _, action := range v.Routes() {
+			if method, path, _ := strings.Cut(action, " "); method == "POST" && !strings.Contains(path, "Authenication") {
+				assert.Zero(t, v.Executed(action), action)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "service.json")
+		require.NoError(t, learned.Service.Save(path))
+		var err error
+		options.Against, err = Load(path)
+		require.NoError(t, err)
+		l := &log{TB: t}
+		require.NoError(t, Run(l, options).Err)
+		assert.Empty(t, l.reported)
+
+		v.change["get-loan"] = replace(`"isClosed":`, `"closed":`)
+		v.change["get-total-balance"] = func(_ *http.Request, a *reply) { a.status = max(a.status, 410*(a.status/404)) }
+		assert.NoError(t, Run(l, options).Err)
+		assert.Equal(t, []string{
+			"absence: get-total-balance was 404 problem record, is 410 problem record",
+			"fields: GET /api/Loan/get-loan/{loanId} .closed: new, boolean, optional",
+			"fields: GET /api/Loan/get-loan/{loanId} .isClosed: gone, was boolean",
+		}, l.reported)
+	})
+}
+
+// A walk with the file of an ended run begins anew.
+func TestSecondWalkListsTheRecordsOfBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVariant(t, lendingtest.WithReadLag(0))
+		options := v.options(t)
+		options.Withdraw, options.WebhookURL = "", ""
+		one := Run(&log{TB: t}, options)
+		two := Run(&log{TB: t}, options)
+		require.NoError(t, two.Err)
+		assert.Len(t, two.Made, 2*len(one.Made))
+	})
+}

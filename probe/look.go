@@ -1,0 +1,264 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// look reads.
+func (p *prober) look(ctx context.Context) {
+	p.say("Reading each kind of record with a random identifier.")
+	p.absences(ctx)
+	p.say("Reading a loan with an identifier that is no UUID.")
+	p.absent(ctx, "malformed identifier", "", func(ctx context.Context) error {
+		_, err := p.client.Do(ctx, lending.RawRequest{
+			Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{"7"},
+		})
+		return err
+	})
+	p.say("Reading the records of the partner, the customer and the loan.")
+	if !p.o.Partner.IsZero() {
+		p.partner(ctx)
+	}
+	if p.o.Customer.IsZero() {
+		p.unseen("fields", "no customer to read")
+	} else {
+		p.customer(ctx, p.o.Customer)
+	}
+	if p.o.Loan.IsZero() {
+		p.unseen("totals", "no loan to read")
+		p.unseen("descending", "no loan to read")
+		return
+	}
+	p.loan(ctx, p.o.Loan)
+}
+
+// absent records the response to a read of a missing record.
+func (p *prober) absent(ctx context.Context, name, subject string, read func(context.Context) error) {
+	var r lending.Response
+	err := read(lending.CaptureResponse(hushed(ctx), &r))
+	if r.StatusCode == 0 {
+		p.unseen(name, reason(err))
+		return
+	}
+	p.fact(name, subject, form(r.StatusCode, r.Header, r.Body))
+}
+
+// absences reads each kind of record with a random identifier.
+func (p *prober) absences(ctx context.Context) {
+	c, id := p.client, uuid.New()
+	application, customer, loan := lending.ApplicationID(id), lending.CustomerID(id), lending.LoanID(id)
+	for name, read := range map[string]func(context.Context) error{
+		"get-application":           func(ctx context.Context) error { _, err := c.Applications.Get(ctx, application); return err },
+		"application-status":        func(ctx context.Context) error { _, err := c.Applications.Status(ctx, application); return err },
+		"application-offer":         func(ctx context.Context) error { _, err := c.Applications.Offer(ctx, application, nil); return err },
+		"get-customer-applications": func(ctx context.Context) error { _, err := c.Applications.ListByCustomer(ctx, customer); return err },
+		"get-all-applicants":        func(ctx context.Context) error { _, err := c.Approval.Applicants(ctx, application); return err },
+		"get-primary-bank-account":  func(ctx context.Context) error { _, err := c.Approval.PrimaryBankAccount(ctx, application); return err },
+		"get-all-messages":          func(ctx context.Context) error { _, err := c.Communication.Messages(ctx, application, nil); return err },
+		"get-customer-by-id":        func(ctx context.Context) error { _, err := c.Customers.GetByID(ctx, customer); return err },
+		"get-customer-by-email": func(ctx context.Context) error {
+			_, err := c.Customers.GetByEmail(ctx, "probe-"+id.String()[:8]+"@example.com")
+			return err
+		},
+		"get-loan":           func(ctx context.Context) error { _, err := c.Loans.Get(ctx, loan); return err },
+		"get-customer-loans": func(ctx context.Context) error { _, err := c.Loans.ListByCustomer(ctx, customer); return err },
+		"get-withdrawals":    func(ctx context.Context) error { _, err := c.Loans.Withdrawals(ctx, loan, nil); return err },
+		"get-total-balance":  func(ctx context.Context) error { _, err := c.Loans.TotalBalance(ctx, loan); return err },
+		"get-subscription": func(ctx context.Context) error {
+			_, err := c.Webhooks.Subscription(ctx, lending.ForCustomer(customer))
+			return err
+		},
+	} {
+		p.absent(ctx, "absence", name, read)
+	}
+}
+
+// try records why a read failed.
+func (p *prober) try(_ any, err error) {
+	if err != nil {
+		p.unseen("fields", reason(err))
+	}
+}
+
+// named has the fields that lead to other records. If they have other names, the probe reads less.
+type named struct {
+	ID         lending.ApplicationID
+	CustomerID lending.CustomerID
+	Email      string
+}
+
+func (p *prober) partner(ctx context.Context) {
+	list := func(skip, take int) ([]json.RawMessage, error) {
+		return raws(p.client.Applications.ListByPartner(ctx, p.o.Partner, &lending.ListOptions{Skip: skip, Take: take}))
+	}
+	p.pages(ctx, "get-partner-applications", list)
+	p.cap(ctx, "get-partner-applications", "/api/Application/get-partner-applications/{partnerId}", p.o.Partner.String())
+	if records, err := list(0, 1); err == nil && len(records) > 0 && p.o.Customer.IsZero() {
+		var found named
+		if json.Unmarshal(records[0], &found) == nil {
+			p.o.Customer = found.CustomerID
+		}
+	}
+	p.try(p.client.Webhooks.RegisteredEvents(ctx, lending.ForPartner(p.o.Partner)))
+	p.try(p.client.Webhooks.Subscription(ctx, lending.ForPartner(p.o.Partner)))
+}
+
+func (p *prober) customer(ctx context.Context, id lending.CustomerID) {
+	var found named
+	customer, err := p.client.Customers.GetByID(ctx, id)
+	if p.try(nil, err); err == nil && customer.Decode(&found) == nil && found.Email != "" {
+		p.try(p.client.Customers.GetByEmail(ctx, found.Email))
+	}
+	applications, err := p.client.Applications.ListByCustomer(ctx, id)
+	p.try(nil, err)
+	for _, application := range applications[:min(3, len(applications))] {
+		if application.Decode(&found) == nil && !found.ID.IsZero() {
+			p.application(ctx, found.ID)
+		}
+	}
+	loans, err := p.client.Loans.ListByCustomer(ctx, id)
+	p.try(nil, err)
+	if len(loans) > 0 && p.o.Loan.IsZero() {
+		p.o.Loan = loans[0].ID
+	}
+}
+
+func (p *prober) application(ctx context.Context, id lending.ApplicationID) {
+	c := p.client
+	p.try(c.Applications.Get(ctx, id))
+	p.try(c.Applications.Status(ctx, id))
+	p.try(c.Applications.Offer(ctx, id, nil))
+	p.try(c.Approval.Contracts(ctx, id))
+	p.try(c.Approval.ContractDetails(ctx, id))
+	p.try(c.Approval.Applicants(ctx, id))
+	p.try(c.Approval.BankAccounts(ctx, id))
+	p.try(c.Approval.PrimaryBankAccount(ctx, id))
+	p.try(c.Approval.RequiredDocuments(ctx, id))
+	p.try(c.Communication.Messages(ctx, id, nil))
+}
+
+func (p *prober) loan(ctx context.Context, id lending.LoanID) {
+	c := p.client
+	p.try(c.Loans.Get(ctx, id))
+	p.try(c.Loans.ContractDocuments(ctx, id))
+	p.try(c.Loans.TotalBalance(ctx, id))
+	p.try(c.Loans.RepaymentBalances(ctx, id))
+	p.try(c.Loans.IsEnabled(ctx, id))
+	p.try(c.Loans.IsClosed(ctx, id))
+	p.try(c.Loans.EarlyRepayment(ctx, id))
+	p.pages(ctx, "get-transactions", func(skip, take int) ([]json.RawMessage, error) {
+		return raws(c.Loans.Transactions(ctx, id, &lending.ListOptions{Skip: skip, Take: take}))
+	})
+	p.pages(ctx, "get-withdrawals", func(skip, take int) ([]json.RawMessage, error) {
+		page, err := c.Loans.Withdrawals(ctx, id, &lending.PagedOptions{Skip: skip, Take: take})
+		if err != nil {
+			return nil, err
+		}
+		return raws(page.Data, nil)
+	})
+	p.cap(ctx, "get-transactions", "/api/Loan/get-transactions/{loanId}", id.String())
+	p.totals(ctx, id)
+}
+
+// raws returns the records of a list as received.
+func raws[R interface{ Raw() json.RawMessage }](records []R, err error) (list []json.RawMessage, _ error) {
+	for _, record := range records {
+		list = append(list, record.Raw())
+	}
+	return list, err
+}
+
+// pages compares one page of four records with two pages of two.
+func (p *prober) pages(_ context.Context, name string, list func(skip, take int) ([]json.RawMessage, error)) {
+	four, err1 := list(0, 4)
+	first, err2 := list(0, 2)
+	second, err3 := list(2, 2)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		p.unseen("pages", reason(err))
+		return
+	}
+	two := slices.Concat(first, second)
+	switch {
+	case len(four) < 4:
+		p.unseen("pages", "no list has four records")
+	case slices.EqualFunc(four, two, sameJSON):
+		p.fact("pages", name, "the same order")
+	case len(two) != 4:
+		p.fact("pages", name, "another length")
+	default:
+		p.fact("pages", name, "another order")
+	}
+}
+
+func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
+
+// cap asks for 1,000 records, which the client itself never does.
+func (p *prober) cap(ctx context.Context, name, path, id string) {
+	ask := func(skip int) (list []json.RawMessage) {
+		record, err := p.client.Do(ctx, lending.RawRequest{
+			Effect: lending.Read, Method: "GET", Path: path, Args: []string{id},
+			Query: map[string][]string{"skip": {fmt.Sprint(skip)}, "take": {"1000"}},
+		})
+		if err != nil || record.Decode(&list) != nil {
+			p.unseen("take cap", "a page of 1,000 records was refused")
+		}
+		return list
+	}
+	switch first := ask(0); {
+	case len(first) > 200:
+		p.fact("take cap", name, "none up to 201 records")
+	case len(first) > 0 && len(ask(len(first))) > 0:
+		p.fact("take cap", name, fmt.Sprint(len(first)))
+	default:
+		p.unseen("take cap", "no list has more than 200 records")
+	}
+}
+
+// totals compares the paged lists of a loan.
+func (p *prober) totals(ctx context.Context, id lending.LoanID) {
+	count := 0
+	var oldest, newest json.RawMessage
+	for record, err := range p.client.Loans.AllTransactionsPaged(ctx, id, nil) {
+		if err != nil {
+			p.unseen("totals", reason(err))
+			return
+		}
+		if count++; count == 1 {
+			oldest = record.Raw()
+		}
+		newest = record.Raw()
+	}
+	page, err := p.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Skip: 1, Take: 1})
+	if err != nil || count < 2 {
+		p.unseen("totals", "the loan has fewer than two transactions")
+		p.unseen("descending", "the loan has fewer than two transactions")
+		return
+	}
+	p.fact("totals", "get-transactions-paged", map[bool]string{true: "the whole list", false: "another number"}[page.TotalCount == count])
+	down, err := p.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1, Descending: true})
+	switch {
+	case err != nil || len(down.Data) == 0:
+		p.unseen("descending", "no page in descending order")
+	case sameJSON(down.Data[0].Raw(), newest):
+		p.fact("descending", "get-transactions-paged", "reversed")
+	case sameJSON(down.Data[0].Raw(), oldest):
+		p.fact("descending", "get-transactions-paged", "ignored")
+	default:
+		p.fact("descending", "get-transactions-paged", "another order")
+	}
+}
+
+// contains reports whether the raw JSON of a record contains a text of the probe's own.
+func contains(raw json.RawMessage, text string) bool {
+	return strings.Contains(strings.ToLower(string(raw)), strings.ToLower(text))
+}

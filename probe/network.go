@@ -1,0 +1,175 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// pause is the time after which an idle connection should still be open.
+const pause = 2 * time.Second
+
+// network measures the connection and the gateway with requests that need no token.
+func (p *prober) network(ctx context.Context) error {
+	p.say("Reading a path that does not exist, three times.")
+	client := http.Client{Transport: http.DefaultTransport, Timeout: p.o.LagLimit}
+	if p.o.HTTPClient != nil {
+		client.Transport = p.o.HTTPClient.Transport
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	fresh := []bool{}
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { fresh = append(fresh, !info.Reused) }}
+	for try := range 3 {
+		if try == 2 && (p.o.LagLimit < pause || !wait(ctx, pause)) {
+			break
+		}
+		address := strings.TrimSuffix(p.o.BaseURL, "/") + "/api/Probe/get-nothing"
+		request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodGet, address, http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			p.unseen("gateway", "a request without a token failed")
+			return nil //nolint:nilerr // the probe can go on
+		}
+		body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		_ = response.Body.Close()
+		p.fact("protocol", "", response.Proto)
+		p.fact("gateway", "", form(response.StatusCode, response.Header, body))
+		p.clock(response.Header.Get("Date"))
+	}
+	for try, subject := range map[int]string{1: "in a row", 2: fmt.Sprintf("after %s", pause)} {
+		if try < len(fresh) {
+			p.fact("keep-alive", subject, used(fresh[try]))
+		}
+	}
+	return nil
+}
+
+func used(fresh bool) string {
+	if fresh {
+		return "new connection"
+	}
+	return "same connection"
+}
+
+func (p *prober) clock(date string) {
+	at, err := http.ParseTime(date)
+	if err != nil {
+		p.fact("clock", "", "no Date")
+		return
+	}
+	p.fact("clock", "", ceiling(max(0, time.Since(at).Abs()-2*time.Second)))
+}
+
+// session measures the token.
+func (p *prober) session(ctx context.Context, token lending.Token) {
+	if token.Expires.IsZero() {
+		p.fact("token life", "", "not told")
+	} else {
+		p.fact("token life", "", ceiling(time.Until(token.Expires).Round(time.Minute)))
+	}
+	p.say("Reading with a random token.")
+	p.fact("token refused", "", p.withToken(ctx, lending.StaticToken(uuid.NewString())))
+	p.say("Refreshing the token, and reading with the old one.")
+	if _, err := p.client.Auth.RefreshToken(ctx); err != nil {
+		p.unseen("refresh", reason(err))
+		return
+	}
+	p.fact("refresh", "", map[bool]string{true: "old token refused", false: "old token valid"}[p.withToken(ctx, fixed{token}) == "401"])
+}
+
+type fixed struct{ token lending.Token }
+
+func (f fixed) Token(context.Context) (lending.Token, error) { return f.token, nil }
+
+// withToken reads a missing loan with a token, and returns the status.
+func (p *prober) withToken(ctx context.Context, source lending.TokenSource) string {
+	options := []lending.Option{lending.WithTokenSource(source)}
+	if p.o.HTTPClient != nil {
+		options = append(options, lending.WithHTTPClient(p.o.HTTPClient))
+	}
+	other, err := lending.New(p.o.BaseURL, options...)
+	if err != nil {
+		return "no client"
+	}
+	defer other.Close()
+	var r lending.Response
+	_, _ = other.Loans.Get(lending.CaptureResponse(ctx, &r), lending.LoanID(uuid.New()))
+	return fmt.Sprint(r.StatusCode)
+}
+
+// form describes a response without a record: its status, and the kind of its body.
+func form(status int, header http.Header, body []byte) string {
+	text := strings.TrimSpace(string(body))
+	kind := mediaType(header)
+	switch {
+	case text == "":
+		return fmt.Sprint(status, " empty")
+	case text == "null" || text == "[]" || text == "{}":
+		return fmt.Sprint(status, " ", text)
+	case strings.HasSuffix(kind, "json") && strings.Contains(strings.ToLower(text), `"status"`) && status >= 400:
+		return fmt.Sprint(status, " problem record")
+	case strings.HasSuffix(kind, "json"):
+		return fmt.Sprint(status, " other JSON")
+	}
+	return fmt.Sprint(status, " ", kind)
+}
+
+// reason tells why a call failed, without a value.
+func reason(err error) string {
+	if failed, ok := errors.AsType[*lending.Error](err); ok && failed.StatusCode > 0 {
+		if failed.StatusCode == http.StatusForbidden {
+			return "403: the account may not call this route"
+		}
+		return fmt.Sprint("status ", failed.StatusCode)
+	}
+	return "the call failed: " + lending.NextOf(err).String()
+}
+
+// wait waits, and returns false if the context ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// until calls seen until it returns true, and returns the time until then in whole seconds: 0 if
+// the first call did. It gives up after the lag limit.
+func (p *prober) until(ctx context.Context, seen func() bool) (time.Duration, bool) {
+	start, next := time.Now(), 100*time.Millisecond
+	for told := start; ; next = min(time.Second, next*3/2) {
+		at := time.Since(start)
+		if seen() {
+			if at < 50*time.Millisecond {
+				at = 0
+			}
+			return (at + time.Second - 1).Truncate(time.Second), true
+		}
+		if time.Since(start) > p.o.LagLimit || !wait(ctx, next) {
+			return 0, false
+		}
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			p.say("  still waiting, for at most %s", p.o.LagLimit)
+		}
+	}
+}
+
+// ceiling is a duration in whole seconds.
+func ceiling(d time.Duration) string { return (d + time.Second - 1).Truncate(time.Second).String() }

@@ -1,0 +1,368 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// reply is a response, for a planted difference to change.
+type reply struct {
+	status int
+	kind   string
+	body   []byte
+}
+
+func (a *reply) be(status int, kind, body string) { *a = reply{status, kind, []byte(body)} }
+
+// replace changes the text of a success.
+func replace(pattern, with string) func(*http.Request, *reply) {
+	return func(_ *http.Request, a *reply) {
+		if a.status != 200 {
+			return
+		}
+		a.body = regexp.MustCompile(pattern).ReplaceAll(a.body, []byte(with))
+	}
+}
+
+// always answers a missing record in another way.
+func always(status int, kind, body string) func(*http.Request, *reply) {
+	return func(_ *http.Request, a *reply) {
+		if a.status == 404 || a.status == 400 || a.status == 204 {
+			a.be(status, kind, body)
+		}
+	}
+}
+
+// variant is a service of our own: lendingtest with planted differences.
+type variant struct {
+	*lendingtest.Service
+	handler http.Handler
+	change  map[string]func(*http.Request, *reply) // by the action of a route, or "" for all
+	proto   string
+	hooks   http.Handler
+	loan    string
+	seeded  canaries
+	token   string
+}
+
+func (v *variant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	recorder := httptest.NewRecorder()
+	v.handler.ServeHTTP(recorder, r)
+	a := reply{recorder.Code, recorder.Header().Get("Content-Type"), recorder.Body.Bytes()}
+	_, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
+	action, _, _ = strings.Cut(action, "/")
+	for _, name := range []string{action, ""} {
+		if change := v.change[name]; change != nil {
+			change(r, &a)
+		}
+	}
+	w.Header().Set("Date", recorder.Header().Get("Date"))
+	w.Header().Set("Content-Type", a.kind)
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body)
+}
+
+// RoundTrip serves the service and the receiver of webhooks without sockets.
+func (v *variant) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	defer func() {
+		if p, ok := recover().(error); ok && errors.Is(p, http.ErrAbortHandler) {
+			response, err = nil, syscall.ECONNRESET
+		}
+	}()
+	handler := http.Handler(v)
+	if strings.HasPrefix(r.URL.Path, "/webhooks") {
+		handler = v.hooks
+	}
+	recorder, request := httptest.NewRecorder(), r.Clone(r.Context())
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	handler.ServeHTTP(recorder, request)
+	response = recorder.Result()
+	if v.proto != "" {
+		response.Proto = v.proto
+	}
+	response.Request = r
+	return response, nil
+}
+
+func newVariant(t *testing.T, opts ...lendingtest.Option) *variant {
+	t.Helper()
+	v := &variant{change: map[string]func(*http.Request, *reply){}, proto: "HTTP/2.0"}
+	v.Service = lendingtest.New(append(opts, lendingtest.WithLoopbackReceivers(),
+		lendingtest.WithDeliveryClient(&http.Client{Transport: v}))...)
+	v.handler = v.Service.Handler()
+	t.Cleanup(v.Close)
+	v.loan = seed(v.Service, &v.seeded)
+	return v
+}
+
+func (v *variant) options(t *testing.T) Options {
+	t.Helper()
+	partner, err := lending.ParsePartnerID(lendingtest.PartnerID)
+	require.NoError(t, err)
+	loan, err := lending.ParseLoanID(v.loan)
+	require.NoError(t, err)
+	return Options{
+		BaseURL: "http://127.0.0.1", Credentials: fake.Credentials(v.Service), HTTPClient: &http.Client{Transport: v},
+		Partner: partner, Loan: loan, Create: true, Email: "tests@example.com", Withdraw: "2500.00",
+		OTP:        func(context.Context) (string, error) { return v.OTP(v.loan), nil },
+		WebhookURL: "http://127.0.0.1/webhooks", Listen: func(h http.Handler) { v.hooks = h },
+		File: filepath.Join(t.TempDir(), "run.json"), LagLimit: 2 * time.Minute,
+	}
+}
+
+// first is a service with 22 planted differences.
+func first(t *testing.T) (*variant, []string) {
+	t.Helper()
+	v := newVariant(t, lendingtest.WithReadLag(2*time.Second))
+	v.proto = "HTTP/1.1"
+	v.Fail("GET /api/Application/update-application-name/{applicationId}",
+		lendingtest.Fault{Late: 9 * time.Second, Times: 3})
+	v.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1, Reverse: true, Delay: 4 * time.Second})
+	v.change["get-loan"] = func(r *http.Request, a *reply) {
+		if a.status == 404 {
+			a.be(204, "", "")
+		}
+		replace(`"balance"`, `"outstandingAmount"`)(r, a)
+	}
+	v.change["get-transactions"] = func(r *http.Request, a *reply) {
+		replace(`"amount":([0-9.]+)`, `"amount":"$1"`)(r, a)
+		replace(`("dateUTC":"[^"]+)"`, `$1+02:00"`)(r, a)
+		short(r, a, 100)
+	}
+	v.change["get-withdrawals"] = replace(`"Completed"`, `"COMPLETED"`)
+	v.change["get-customer-by-id"] = replace(`^\{`, `{"tier":1,`)
+	v.change["get-application"] = func(r *http.Request, a *reply) {
+		if a.status == 404 {
+			a.status = 400
+		}
+		replace(`"businessZip":"[^"]*",`, ``)(r, a)
+	}
+	v.change["get-customer-by-email"] = always(200, "application/json", "null")
+	v.change["get-total-balance"] = always(200, "application/json", "{}")
+	v.change["get-partner-applications"] = reversedPair
+	v.change["login"] = func(_ *http.Request, a *reply) {
+		if a.status == 400 {
+			a.status = 401
+		}
+	}
+	v.change["confirm-withdrawal-invoice"] = func(_ *http.Request, a *reply) {
+		if a.status == 400 {
+			a.be(200, "application/json", `{"success":false}`)
+		}
+	}
+	v.change[""] = func(_ *http.Request, a *reply) {
+		if a.status >= 400 {
+			a.kind = strings.Replace(a.kind, "/json", "/problem+json", 1)
+		}
+	}
+	v.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/create-customer") { // accepts a second customer
+			v.again(r)
+		}
+		v.Service.ServeHTTP(w, r)
+	})
+	return v, []string{
+		`^fields: GET /api/Loan/get-loan/{loanId} \.balance: gone`,
+		`^fields: GET /api/Loan/get-loan/{loanId} \.outstandingAmount: new`,
+		`^fields: .*get-transactions/{loanId} \[\]\.amount: was number, is decimal string`,
+		`^fields: .*get-transactions/{loanId} \[\]\.dateUTC: was a time without a zone, is a time with an offset`,
+		`^words: .*get-withdrawals/.* was Completed, is COMPLETED`,
+		`^fields: .*get-customer-by-id/{customerId} \.tier: new`,
+		`^fields: .*get-application/{applicationId} \.businessZip: gone`,
+		`^absence: get-loan was 404 problem record, is 204 empty`,
+		`^absence: get-application was 404 problem record, is 400 problem record`,
+		`^absence: get-customer-by-email was 204 empty, is 200 null`,
+		`^absence: get-total-balance was 404 problem record, is 200 {}`,
+		`^read lag: [a-z-]+ was 0s, is [23]s`,
+		`^late execution: was 0s, is ([789]|10)s`,
+		`^pages: get-partner-applications was the same order, is another order`,
+		`^take cap: get-transactions was 200, is 100`,
+		`^wrong one-time password: was 400, is 200 with a refusal`,
+		`^protocol: was HTTP/2\.0, is HTTP/1\.1`,
+		`^webhook copies: was none, is some`,
+		`^webhook order: was as created, is another order`,
+		`^webhook delay: was 0s, is [0-9m]+s`,
+		`^problem record: was application/json, is application/problem\+json`,
+		`^wrong password: was 400, is 401`,
+		`^duplicate customer: was 400 problem record, is 200 with a second customer`,
+	}
+}
+
+// again changes the e-mail address of each second customer.
+func (v *variant) again(r *http.Request) {
+	if v.token == "" {
+		v.token = "seen"
+		return
+	}
+	var body bytes.Buffer
+	_, _ = body.ReadFrom(r.Body)
+	text := bytes.Replace(body.Bytes(), []byte("tests+"), []byte("again+"), 1)
+	r.Body, r.ContentLength = http.NoBody, int64(len(text))
+	r.Body = readCloser{bytes.NewReader(text)}
+}
+
+type readCloser struct{ *bytes.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// edit decodes the list of a response, and encodes the changed list.
+func edit(a *reply, change func([]json.RawMessage) []json.RawMessage) {
+	var list []json.RawMessage
+	if a.status == 200 && json.Unmarshal(a.body, &list) == nil {
+		a.body, _ = json.Marshal(change(list)) //nolint:errchkjson // decoded just now
+	}
+}
+
+func short(_ *http.Request, a *reply, limit int) {
+	edit(a, func(list []json.RawMessage) []json.RawMessage { return list[:min(limit, len(list))] })
+}
+
+// reversedPair reverses pages of two records.
+func reversedPair(r *http.Request, a *reply) {
+	if r.URL.Query().Get("take") == "2" {
+		reversed(r, a)
+	}
+}
+
+func reversed(_ *http.Request, a *reply) {
+	edit(a, func(list []json.RawMessage) []json.RawMessage { slices.Reverse(list); return list })
+}
+
+// second is another service with 21 planted differences.
+func second(t *testing.T) (*variant, []string) {
+	t.Helper()
+	v := newVariant(t, lendingtest.WithReadLag(30*time.Second), lendingtest.WithTokenLifetime(30*time.Minute))
+	v.SetDecision(lendingtest.Decision{After: 50 * time.Second})
+	v.SetDeliveryMode(lendingtest.DeliveryMode{BadSignature: true})
+	offers, cancelled, bankData := [][]byte{}, false, 0
+	v.change["process-application"] = func(_ *http.Request, a *reply) {
+		if offers = append(offers, a.body); len(offers) > 1 {
+			a.be(200, a.kind, string(offers[0]))
+		}
+	}
+	v.change["cancel-application"] = func(_ *http.Request, a *reply) {
+		if cancelled {
+			a.be(200, "", "")
+		}
+		cancelled = true
+	}
+	v.change["get-nothing"] = func(_ *http.Request, a *reply) { a.be(404, "text/html", "<h1>Not found</h1>") }
+	v.change["get-loan"] = func(r *http.Request, a *reply) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/7"):
+			a.status = 404
+		case a.status == 401:
+			a.status = 403
+		}
+	}
+	v.change["get-all-messages"] = reversed
+	v.change["get-transactions-paged"] = func(r *http.Request, a *reply) {
+		if r.URL.Query().Get("skip") == "1" {
+			replace(`"totalCount":\d+`, `"totalCount":1`)(r, a)
+		}
+	}
+	v.change["get-customer-loans"] = func(_ *http.Request, a *reply) {
+		if string(a.body) == "[]" {
+			a.be(204, "", "")
+		}
+	}
+	v.change["get-customer-applications"] = func(_ *http.Request, a *reply) {
+		if string(a.body) == "[]" {
+			a.be(200, "application/json", "null")
+		}
+	}
+	v.change["confirm-withdrawal-invoice"] = replace(`^\{"data":("[^"]*")\}$`, "$1")
+	v.change["add-or-update-banking-data"] = func(*http.Request, *reply) { bankData++ }
+	v.change["get-all-bank-accounts"] = func(_ *http.Request, a *reply) {
+		edit(a, func(list []json.RawMessage) []json.RawMessage { return slices.Repeat(list, max(1, bankData)) })
+	}
+	v.change["login"] = func(_ *http.Request, a *reply) {
+		if a.status == 400 {
+			a.be(200, "application/json", `{"requiresTwoFactor":false}`)
+		}
+	}
+	v.change["get-customer-by-email"] = replace(`"id":"........`, `"id":"99999999`)
+	v.change["application-offer"] = replace(`"id":"........`, `"id":"99999999`)
+	v.change["get-withdrawals"] = replace(`"(status)"`, `"state_$1"`)
+	v.change["is-loan-enabled"] = replace(`true`, `"true"`)
+	v.change["get-contracts"] = replace(`^\[(.*)\]$`, `{"items":[$1]}`)
+	v.change["get-early-repayment"] = func(_ *http.Request, a *reply) { a.kind = "text/json" }
+	return v, []string{
+		`^read lag: [a-z-]+ was 0s, is (29|3[01])s`,
+		`^read lag: application-offer was 0s, is [3-9][0-9]s|^read lag: application-offer was 0s, is 1m`,
+		`^token life: was 1h0m0s, is 30m0s`,
+		`^webhook signature: was valid, is not valid`,
+		`^webhook events: `,
+		`^second processing: was 200 with another id, is 200 with the same id`,
+		`^second cancellation: was 400, is 200`,
+		`^gateway: was 404 problem record, is 404 text/html`,
+		`^malformed identifier: was 400 problem record, is 404 problem record`,
+		`^token refused: was 401, is 403`,
+		`^message order: was oldest first, is newest first`,
+		`^totals: get-transactions-paged was the whole list, is another number`,
+		`^empty list: get-customer-loans was 200 \[\], is 204 empty`,
+		`^empty list: get-customer-applications was 200 \[\], is 200 null`,
+		`^confirmation answers: was a UUID in an object, is a UUID|^fields: .*confirm-withdrawal-invoice.* is UUID`,
+		`^same value: add-or-update-banking-data was 1 accounts, then 1, is 1 accounts, then 2`,
+		`^fields: .*get-contracts/{applicationId}: was list, is object|^fields: .*get-contracts.*items.*: new`,
+		`^wrong password: was 400, is 200 without a token`,
+		`^e-mail identifies: was the id of the creation, is another id`,
+		`^process answers: was the id of the offer, is another id`,
+		`^fields: .*get-withdrawals/.*status: gone`,
+		`^fields: .*get-withdrawals/.*state_status: new`,
+		`^fields: .*is-loan-enabled/{loanId}: was boolean, is string`,
+		`^content type: was application/json, is application/json, text/json`,
+	}
+}
+
+// TestEachPlantedDifferenceIsReported probes two services. Each difference has at least a line, each
+// line has a difference, and no line has a value.
+func TestEachPlantedDifferenceIsReported(t *testing.T) {
+	for name, plant := range map[string]func(*testing.T) (*variant, []string){"first": first, "second": second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v, want := plant(t)
+				l := &log{TB: t}
+				result := Run(l, v.options(t))
+				require.NoError(t, result.Err)
+				found := map[string]bool{}
+				for _, line := range l.reported {
+					known := false
+					for _, pattern := range want {
+						if regexp.MustCompile(pattern).MatchString(line) {
+							known, found[pattern] = true, true
+						}
+					}
+					assert.True(t, known, "not planted: %s", line)
+				}
+				for _, pattern := range want {
+					assert.True(t, found[pattern], "not reported: %s", pattern)
+				}
+				for _, canary := range v.seeded.made {
+					assert.NotContains(t, l.all(result), canary)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,400 @@
+// Package probe measures the assumptions of this project about the service at a real service:
+// docs/assumptions.md lists them. The command lending-probe is this package on a
+// command line. In the tests of a partner:
+//
+//	func TestService(t *testing.T) {
+//		learned, err := probe.Load("service.json") // of an earlier run
+//		if err != nil {
+//			t.Fatal(err)
+//		}
+//		probe.Run(t, probe.Options{BaseURL: address, Credentials: credentials, Against: learned})
+//	}
+//
+// Without further options the probe only reads. It never prints or saves a value of a record.
+package probe
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/assumption"
+)
+
+// Reporter is the part of a *testing.T for the probe.
+type Reporter interface {
+	// Context ends the run.
+	Context() context.Context
+	// Helper marks the probe in the lines of a failure.
+	Helper()
+	// Logf gets a line before each step.
+	Logf(format string, args ...any)
+	// Errorf gets a line for each difference, and the reason of an early end.
+	Errorf(format string, args ...any)
+}
+
+// Options are the options of [Run].
+type Options struct {
+	BaseURL     string
+	Credentials lending.Credentials
+	// HTTPClient sends all requests: see lending.WithHTTPClient. Nil means the client's own transport.
+	HTTPClient *http.Client
+
+	// Partner, Customer and Loan name records to read. The probe looks for a missing customer in
+	// the partner's applications, and for a missing loan among the customer's loans.
+	Partner  lending.PartnerID
+	Customer lending.CustomerID
+	Loan     lending.LoanID
+
+	// Create allows the walk: a marked customer with an application up to the offer. The probe
+	// cancels the application in the end. Email is an address of yours, such as
+	// "tests@partner.example". The customer gets a variant, such as "tests+probe-1a2b3c4d@partner.example".
+	Create bool
+	Email  string
+	// BankData has the bank data of the application. Nil means the names of lendingtest.
+	BankData *lending.BankingDataRequest
+
+	// Withdraw is an amount to withdraw from Loan, "" for none. OTP returns the one-time password
+	// of the service.
+	Withdraw json.Number
+	OTP      func(context.Context) (string, error)
+
+	// WebhookURL is an https address of a server, which serves the handler that Listen gets. The
+	// probe subscribes the customer of the walk, and ends the subscription.
+	WebhookURL string
+	Listen     func(http.Handler)
+
+	// File lists the records and the steps of a run. After a kill, a run with the same file goes on
+	// with the same idempotency keys. A walk and a withdrawal need a file.
+	File string
+	// LagLimit bounds each wait. The default is a minute.
+	LagLimit time.Duration
+	// Against is the knowledge of an earlier run. Nil means the assumptions of this project.
+	Against *Service
+}
+
+// State is the result for an assumption.
+type State string
+
+// The states of an assumption.
+const (
+	// Held means: measured, as assumed.
+	Held State = "held"
+	// Differs means: measured, and the service does something else.
+	Differs State = "differs"
+	// NotSeen means: not measured.
+	NotSeen State = "not seen"
+)
+
+// Finding is an assumption with its state.
+type Finding struct {
+	Name  string
+	State State
+	Lines []string // the differences, or the reason why the assumption was not seen
+	Set   string   // the setting to change if the assumption differs
+}
+
+// Result is the result of a run. Err is the reason of an early end.
+type Result struct {
+	Service  *Service
+	Findings []Finding
+	Made     []Made // by all runs with the same file
+	// MaxLateness is the least value for idempotency.Options.MaxLateness that agrees with the
+	// waits of the walk; 0 without a walk. A measurement proves no limit.
+	MaxLateness time.Duration
+	Err         error
+}
+
+//go:embed assumed.json
+var assumedJSON []byte
+
+// Assumed returns the assumptions of this project as facts: the answers of lendingtest.
+func Assumed() *Service {
+	s, err := parse(assumedJSON, "assumed.json")
+	if err != nil {
+		panic(err) // a test reads the same bytes
+	}
+	return s
+}
+
+// Run measures the assumptions.
+func Run(t Reporter, o Options) Result {
+	t.Helper()
+	p := &prober{t: t, o: o, why: map[string]string{}}
+	err := p.open(t.Context())
+	if err == nil {
+		err = p.all(t.Context())
+		p.client.Close()
+	}
+	result := Result{Err: err}
+	if p.run != nil && p.allowed > 0 {
+		result = p.result()
+		result.Err = err
+	}
+	for _, f := range result.Findings {
+		for _, line := range f.Lines {
+			if f.State == Differs {
+				t.Errorf("%s: %s", f.Name, line)
+			}
+		}
+	}
+	if err != nil {
+		t.Errorf("%v", err)
+	}
+	return result
+}
+
+// prober is a run.
+type prober struct {
+	t      Reporter
+	o      Options
+	client *lending.Client
+	run    *state
+	why    map[string]string // from an assumption to the reason why it was not seen
+
+	refused, allowed, limited int // 403, 2xx and 429
+}
+
+func (p *prober) open(ctx context.Context) error {
+	p.o.LagLimit = cmp.Or(p.o.LagLimit, time.Minute)
+	switch local, host, ok := strings.Cut(p.o.Email, "@"); {
+	case (p.o.Create || p.o.Withdraw != "") && p.o.File == "":
+		return errors.New("lending/probe: creating and withdrawing need File, which lists what was created")
+	case p.o.Create && (!ok || local == "" || host == ""):
+		return errors.New("lending/probe: creating needs Email, an address of yours")
+	case p.o.Withdraw != "" && (p.o.Loan.IsZero() || p.o.OTP == nil):
+		return errors.New("lending/probe: a withdrawal needs Loan and OTP")
+	}
+	var err error
+	if !p.o.Create && p.o.Withdraw == "" {
+		p.o.File = ""
+	}
+	if p.run, err = openState(p.o.File, p.o.BaseURL, time.Now()); err != nil {
+		return err
+	}
+	kept, err := openEntries(ctx, p.run)
+	if err != nil {
+		return err
+	}
+	log, err := idempotency.NewLog(kept, &idempotency.Options{MaxLateness: max(5*time.Minute, p.o.LagLimit)})
+	if err != nil {
+		return err
+	}
+	options := []lending.Option{
+		lending.WithCredentials(p.o.Credentials), lending.WithIdempotency(log), lending.WithObserver(p.observe, nil),
+	}
+	if p.o.HTTPClient != nil {
+		options = append(options, lending.WithHTTPClient(p.o.HTTPClient))
+	}
+	p.client, err = lending.New(p.o.BaseURL, options...)
+	return err
+}
+
+func (p *prober) all(ctx context.Context) error {
+	p.say("Signing in.")
+	token, err := p.client.Session().Token(ctx)
+	if err != nil {
+		return noEntry(err)
+	}
+	if p.run.Begun["customer"] {
+		p.say("Going on with run %s of %s.", p.run.Run, p.run.Started.Format(time.DateTime))
+	}
+	if err := p.network(ctx); err != nil {
+		return err
+	}
+	p.session(ctx, token)
+	p.look(ctx)
+	if p.allowed == 0 && p.refused > 0 {
+		return errors.New("lending/probe: the account may read nothing: each read was refused with 403; ask for the rights of a partner")
+	}
+	if p.o.Create {
+		if err := p.walk(ctx); err != nil {
+			return err
+		}
+	}
+	if p.o.Withdraw != "" {
+		if err := p.money(ctx); err != nil {
+			return err
+		}
+	}
+	p.fact("rate limit", "", map[bool]string{false: "none met", true: "429"}[p.limited > 0])
+	return errors.Join(p.run.change(func() { p.run.Ended = true }), context.Cause(ctx))
+}
+
+// noEntry explains a failed sign-in.
+func noEntry(err error) error {
+	failed, ok := errors.AsType[*lending.Error](err)
+	switch {
+	case errors.Is(err, lending.ErrSignInRequired):
+		return fmt.Errorf("lending/probe: the sign-in was refused; check the user name, the password and the code: %w", err)
+	case ok && failed.StatusCode > 0:
+		return fmt.Errorf("lending/probe: the sign-in failed with status %d; check the base URL and the credentials: %w", failed.StatusCode, err)
+	}
+	return fmt.Errorf("lending/probe: the service cannot be reached; check the base URL and the network: %w", err)
+}
+
+// quiet marks the context of a call whose response may show no record.
+type quiet struct{}
+
+// hushed returns a context whose responses teach no fields.
+func hushed(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
+
+// observe learns from each response.
+func (p *prober) observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+	var r lending.Response
+	return lending.CaptureResponse(ctx, &r), func(call lending.Call) {
+		if call.Idempotency != "" && call.Idempotency != "sent" || strings.Contains(call.Route, "/Authenication/") {
+			return // a response of the log, a read of the log that can find nothing, or a published record
+		}
+		switch learned := p.run.Learned; {
+		case r.StatusCode == http.StatusTooManyRequests:
+			p.limited++
+		case r.StatusCode == http.StatusForbidden:
+			p.refused++
+		case r.StatusCode/100 == 2 && ctx.Value(quiet{}) == nil:
+			if call.Effect == lending.Read {
+				p.allowed++
+			}
+			if learned.Shapes.Learn(call.Method+" "+call.Route, r.Body) {
+				p.several("content type", mediaType(r.Header))
+			}
+		}
+		if r.StatusCode/100 == 4 && len(r.Body) > 0 {
+			p.run.Learned.Shapes.Learn(Refusals, r.Body)
+			p.several("problem record", mediaType(r.Header))
+		}
+	}
+}
+
+func mediaType(h http.Header) string {
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if kind = strings.ToLower(strings.TrimSpace(kind)); kind == "" || !fact.MatchString(kind) {
+		return "no content type"
+	}
+	return kind
+}
+
+func (p *prober) say(format string, args ...any) { p.t.Logf(format, args...) }
+
+// fact records a measured value: a word, a status or a duration, and never a value of a record.
+func (p *prober) fact(name, subject, value string) {
+	if subject != "" {
+		name += ": " + subject
+	}
+	p.run.Learned.Facts[name] = value
+}
+
+// several records one value of a fact with several values.
+func (p *prober) several(name, value string) {
+	known := p.run.Learned.Facts[name]
+	if words := strings.Split(known, ", "); known != "" && !slices.Contains(words, value) {
+		words = append(words, value)
+		slices.Sort(words)
+		value = strings.Join(words, ", ")
+	} else if known != "" {
+		return
+	}
+	p.fact(name, "", value)
+}
+
+// unseen records why an assumption was not measured.
+func (p *prober) unseen(name string, why string) {
+	if p.why[name] == "" {
+		p.why[name] = why
+	}
+}
+
+// result compares the facts with those of the earlier run, or with the assumptions.
+func (p *prober) result() Result {
+	against := cmp.Or(p.o.Against, Assumed())
+	r := Result{Service: p.run.Learned, Made: p.run.Made}
+	found := map[string][]string{}
+	for _, d := range differences(against, p.run.Learned) {
+		found[d.assumption] = append(found[d.assumption], d.text)
+	}
+	longest := time.Duration(0)
+	for name, value := range p.run.Learned.Facts {
+		if d, err := time.ParseDuration(value); err == nil && (strings.HasPrefix(name, "read lag") || name == "late execution") {
+			longest = max(longest, d)
+			r.MaxLateness = max(r.MaxLateness, time.Second)
+		}
+	}
+	if r.MaxLateness > 0 {
+		late, _ := time.ParseDuration(p.run.Learned.Facts["late execution"])
+		r.MaxLateness = max(10*time.Second, (2 * (longest + late)).Round(10*time.Second))
+	}
+	for _, a := range assumption.All() {
+		f := Finding{Name: a.Name, State: Held, Lines: found[a.Name]}
+		switch {
+		case len(f.Lines) > 0:
+			f.State, f.Set = Differs, a.Set
+		case !p.saw(a.Name):
+			f.State, f.Lines = NotSeen, []string{cmp.Or(p.why[a.Name], p.missing(a))}
+		}
+		r.Findings = append(r.Findings, f)
+	}
+	return r
+}
+
+// saw reports whether the run has measured an assumption.
+func (p *prober) saw(name string) bool {
+	for key := range p.run.Learned.Facts {
+		if key == name || strings.HasPrefix(key, name+": ") {
+			return true
+		}
+	}
+	return (name == "fields" || name == "words") && p.allowed > 0
+}
+
+// missing tells why an assumption was not measured.
+func (p *prober) missing(a assumption.Assumption) string {
+	switch {
+	case a.Level == assumption.Ask:
+		return "not measured: " + a.Measured
+	case a.Level == assumption.Walk && !p.o.Create:
+		return "needs -create"
+	case a.Level == assumption.Money && p.o.Withdraw == "":
+		return "needs -withdraw"
+	case a.Level == assumption.Events && (p.o.WebhookURL == "" || !p.o.Create):
+		return "needs -create and -webhooks"
+	}
+	return "no record to measure with"
+}
+
+// Print writes the table of a result, differences first, and what to set.
+func (r Result) Print(w io.Writer) {
+	const indent = 44
+	for _, state := range []State{Differs, Held, NotSeen} {
+		count := 0
+		for _, f := range r.Findings {
+			if f.State == state {
+				count++
+				line := fmt.Sprintf("%-10s%-*s%s", state, indent-10, f.Name, strings.Join(f.Lines, "\n"+strings.Repeat(" ", indent)))
+				fmt.Fprintln(w, strings.TrimRight(line, " "))
+			}
+		}
+		fmt.Fprintf(w, "%d %s\n\n", count, map[State]string{Differs: "differ", Held: "held", NotSeen: "not seen"}[state])
+	}
+	fmt.Fprintln(w, "What to set")
+	if r.MaxLateness > 0 {
+		fmt.Fprintf(w, "  idempotency.Options.MaxLateness: not below %s (default 5m0s)\n", r.MaxLateness)
+	}
+	for _, f := range r.Findings {
+		if f.Set != "" && !strings.HasPrefix(f.Set, "nothing") {
+			fmt.Fprintf(w, "  %s: %s\n", f.Name, f.Set)
+		}
+	}
+	if len(r.Made) > 0 {
+		fmt.Fprintf(w, "\nThe file of the run lists %d records that the probe has created.\n", len(r.Made))
+	}
+}
