@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lendingapi/lending-go/internal/account"
 	"github.com/lendingapi/lending-go/internal/buildversion"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/transport"
@@ -125,6 +126,18 @@ func WithCredentials(credentials Credentials) Option {
 	}
 }
 
+// WithAccount names the account, for example "acme-production". The keys of an idempotency log then
+// belong to the name, and stay valid if the service gets another address, the account another user, or
+// the client another source of tokens. Without WithAccount they belong to the base URL and the username
+// of [WithCredentials]. Two clients with the same name must belong to the same account of the same
+// service: a sandbox needs a name of its own.
+//
+// To give a name to an account that has keys already, and to change a name, see Options.Formerly of package
+// idempotency.
+func WithAccount(name string) Option {
+	return given(name != "", "WithAccount", "needs a name", func(c *config) { c.account = account.Named(name) })
+}
+
 // WithTokenStore keeps the token of [WithCredentials] in store, for later sessions and for
 // sessions of other processes: see [Session]. Each account of each service needs its own store.
 // A session returns an error if store has the token of another account.
@@ -192,7 +205,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	shared := &carrier{opaque.Hide(&c.settings)}
 	client := clientOf(shared)
-	c.account = accountWith(base, c.tokens)
+	c.account = cmp.Or(c.account, accountWith(base, c.tokens))
 	if c.session != nil {
 		c.session.bind(client.Auth, c.store)
 	} else if c.store != nil {
@@ -236,9 +249,9 @@ func (c *config) setTransport() error {
 	return nil
 }
 
-// Account identifies the service and, if the client signs in with [WithCredentials], the
-// account, as a hash. With any other [TokenSource] the account is not known, and Account
-// identifies the service alone.
+// Account identifies the account as a hash: by the name of [WithAccount], or else by the service and
+// the username of [WithCredentials]. With any other [TokenSource] the account is not known, and
+// Account identifies the service alone.
 func (c *Client) Account() string { return c.carrier.settings().account }
 
 // Session returns the session of a client with [WithCredentials], nil for other clients.

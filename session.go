@@ -1,20 +1,16 @@
 package lending
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/account"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
@@ -126,7 +122,7 @@ func (s *Session) bind(auth *AuthService, store TokenStore) {
 	}
 	own, settings := s.state(), auth.client.settings()
 	own.auth = auth
-	own.account = accountOf(&settings.base, own.credentials.Username)
+	own.account = account.Of(&settings.base, own.credentials.Username)
 	own.engine = signin.New(signin.Config{
 		Account: own.account,
 		Store:   engineStore{opaque.Hide(store)},
@@ -401,19 +397,10 @@ func decodeFailure(text []byte) error {
 	return failed
 }
 
-// accountWith is [MutationCall.Account] of a client with these tokens.
+// accountWith is [MutationCall.Account] of a client with these tokens and no [WithAccount].
 func accountWith(base *url.URL, tokens TokenSource) string {
 	if session, ok := tokens.(*Session); ok {
-		return accountOf(base, session.state().credentials.Username)
+		return account.Of(base, session.state().credentials.Username)
 	}
-	return accountOf(base)
-}
-
-// accountOf tells the accounts of services apart, without naming them. owner is what is known of
-// the account.
-func accountOf(base *url.URL, owner ...string) string {
-	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
-	parts := append([]string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path}, owner...)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
-	return hex.EncodeToString(sum[:])
+	return account.Of(base)
 }

@@ -222,7 +222,7 @@ var nextTests = []struct {
 			c.Username, c.Password = lendingtest.AdministratorUsername, lending.NewSecret(lendingtest.AdministratorPassword)
 		})
 		return d.create("k")
-	}, stop},
+	}, review},
 	{"another request's key", "ErrKeyReused", func(d *desk) error {
 		require.NoError(d.t, d.create("k"))
 		err := d.sendLink("k")

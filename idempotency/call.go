@@ -179,9 +179,14 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 			Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept(),
 		}
 	}
-	if r.Account != k.call.Account() {
+	account := k.call.Account()
+	switch {
+	case !k.serves(account):
+		return k.refuse(Error{kind: ErrOtherAccount, Why: oneAccount})
+	case !k.isOf(r.Account, account):
 		return k.refuse(Error{kind: ErrOtherAccount})
 	}
+	r.Account = account
 	k.changed = nil
 	if k.entry.State == store.Done && k.isAccepted() { // the file of an upload may no longer exist
 		return nil

@@ -6,16 +6,25 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/format"
 )
+
+// formatVersion is the version of the entries of keys and of locks. A release that only adds members
+// keeps the version: replicas of an older release then keep the members. Only the member response of
+// an entry has personal data, because [Log.Sweep] of an older release removes no other.
+const formatVersion format.Version = 1
 
 // entryData is the decoded [store.Entry].Data of a key.
 type entryData struct {
-	Request  request       `json:"request"`
-	Send     send          `json:"send,omitzero"`
-	Doubt    doubt         `json:"doubt,omitzero"`
-	Response response      `json:"response,omitzero"`
-	Verdict  decision      `json:"verdict,omitzero"`
-	Hold     time.Duration `json:"hold,omitempty"` // the time to keep the lock after the end
+	Format   format.Version `json:"format"`
+	Request  request        `json:"request"`
+	Send     send           `json:"send,omitzero"`
+	Doubt    doubt          `json:"doubt,omitzero"`
+	Response response       `json:"response,omitzero"`
+	Verdict  decision       `json:"verdict,omitzero"`
+	Hold     time.Duration  `json:"hold,omitempty"` // the time to keep the lock after the end
+
+	unknown format.Unknown
 }
 
 // request identifies the mutation.
@@ -67,16 +76,36 @@ type decision struct {
 	Locked      bool   `json:"locked,omitempty"`      // the entry has kept its lock
 }
 
-func readData(text []byte) (entryData, error) {
-	var d entryData
-	if json.Unmarshal(text, &d) != nil || d.Request.Route == "" {
-		return entryData{}, store.ErrCorrupt
+func readData(text []byte) (d entryData, err error) {
+	d.unknown, err = decode(text, &d)
+	if err == nil && d.Request.Route == "" {
+		err = store.ErrCorrupt
 	}
-	return d, nil
+	if err != nil {
+		d = entryData{}
+	}
+	return d, err
+}
+
+// decode decodes the data of an entry into value. The error of an entry of a newer release names
+// the release.
+func decode(text []byte, value any) (format.Unknown, error) {
+	var of struct {
+		Format format.Version `json:"format"`
+	}
+	unknown, err := format.Decode(text, value)
+	if json.Unmarshal(text, &of) == nil && of.Format > formatVersion {
+		return unknown, of.Format.Check(formatVersion, "the entry")
+	}
+	if err != nil {
+		err = store.ErrCorrupt
+	}
+	return unknown, err
 }
 
 func (d *entryData) bytes() []byte {
-	text, _ := json.Marshal(d) //nolint:errchkjson // every field can be encoded
+	d.Format = formatVersion
+	text, _ := d.unknown.Encode(d) //nolint:errchkjson // every field can be encoded
 	return text
 }
 

@@ -29,9 +29,10 @@
 //     request gets ErrKeyReused. A request with time.Now() is different each time. A member with
 //     its zero value is as good as none, and the order of members does not matter.
 //     Secrets are not compared: a request with a new one-time password is the same request.
-//   - A key belongs to one service and account: the base URL and the username of
-//     [lending.WithCredentials]. Any other client gets ErrOtherAccount. With another
-//     [lending.TokenSource] the log knows only the base URL: give each account a namespace.
+//   - A key belongs to one account: its name in [lending.WithAccount], or else the base URL and the
+//     username of [lending.WithCredentials]. Any other client gets ErrOtherAccount. After a move, a new
+//     user or a new name, list the earlier account in [Options].Formerly. With another
+//     [lending.TokenSource] and no name the log knows only the base URL: name each account.
 //
 // Three options apply to one key: [SafeToRepeat] if a second execution does no harm (or
 // [Options].SafeToRepeat, for all keys), [WithCheck] if your program can tell whether the mutation
@@ -81,7 +82,7 @@
 //	ErrNeedsReview   Tell a person, who calls Log.Resolve.
 //	ErrAnswerLost    The mutation happened. Call again if RetryAfter is set, else as ErrNeedsReview.
 //	ErrKeyReused     Call with the first request. The outcome is that of the first request.
-//	ErrOtherAccount  Give each service and account its own Options.Namespace.
+//	ErrOtherAccount  Tell a person: see Options.Formerly. A new namespace protects no earlier key.
 //	ErrStore         Call again. If the outcome is done, the mutation happened.
 //
 // If the store fails after the response for 10 seconds, the call returns the result and ErrStore.

@@ -39,9 +39,12 @@ var (
 		"call with the first request, or with AcceptRecorded if the change is intended", lending.Next{})
 	// ErrOtherAccount means: an earlier call has used the key with another service (for example
 	// a sandbox) or another account. The log does not send the mutation, and does not return the
-	// recorded response. Give each service and account its own [Options.Namespace].
+	// recorded response. If it is the same account with another address, user or name, list the earlier
+	// one in [Options.Formerly]. If it is another account, give each its own [Options.Namespace].
 	ErrOtherAccount error = reasonFor("the key belongs to another service or account",
-		"give each service and account its own Options.Namespace", lending.Next{})
+		"name the earlier address and user in Options.Formerly if the account is the same; "+
+			"a new Options.Namespace is for another account only: it protects none of the keys written before",
+		person)
 	// ErrStore means: the store failed. If the outcome is [lending.OutcomeDone], the mutation
 	// happened, and the next call with the key finds that out.
 	ErrStore error = reasonFor("the store of the log failed", "check the store, then call again", lending.Next{Retry: true})

@@ -35,8 +35,8 @@ type printed struct {
 
 var errPrinted = errors.New("printed")
 
-func (p *printed) Do(ctx context.Context, _ string, call *lending.MutationCall, _ func(context.Context) (*lending.Response,
-	error),
+func (p *printed) Do(ctx context.Context, _ string, call *lending.MutationCall,
+	_ func(context.Context) (*lending.Response, error),
 ) (*lending.Response, error) {
 	p.raw = lending.RawRequest{Method: call.Method(), Path: call.Route(), Args: call.Args(), Query: call.Query()}
 	p.body = call.Body()
@@ -114,7 +114,8 @@ func rewritten(random *rand.Rand, value any) string {
 	case map[string]any:
 		var members []string
 		for name, member := range value {
-			if isZero := slices.Contains([]any{"", false, nil, json.Number("0")}, plain(member)); !isZero || random.IntN(2) == 0 {
+			isZero := slices.Contains([]any{"", false, nil, json.Number("0")}, plain(member))
+			if !isZero || random.IntN(2) == 0 {
 				members = append(members, strconv.Quote(name)+":"+rewritten(random, member))
 			}
 		}

@@ -89,7 +89,7 @@ func (k *keyedCall) releaseInDoubt(ctx context.Context, other *store.Entry, of *
 		return k.refuse(held)
 	}
 	f, err := finding{}, error(nil)
-	if of.Request.Account == k.call.Account() {
+	if k.isOf(of.Request.Account, k.call.Account()) {
 		f, err = k.endOther(ctx, k.call.Client(), other, of)
 	}
 	switch {

@@ -231,6 +231,9 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 		{"SafeToRepeat must have constants of the type Route only", &idempotency.Options{
 			SafeToRepeat: []idempotency.Route{idempotency.SendLink, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"},
 		}},
+		{"Formerly", &idempotency.Options{Formerly: []idempotency.Account{{Name: "acme", Username: "ada"}}}},
+		{"Formerly", &idempotency.Options{Formerly: []idempotency.Account{{BaseURL: "lending.example"}}}},
+		{"Formerly", &idempotency.Options{Formerly: []idempotency.Account{{}}}},
 		{"Namespace", &idempotency.Options{Namespace: "a:b"}},
 		{"Namespace", &idempotency.Options{Namespace: strings.Repeat("n", 65)}},
 	} {

@@ -44,6 +44,9 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 	if client == nil {
 		return 0, argumentError("client", lending.CodeRequired, "must not be nil")
 	}
+	if !s.serves(client.Account()) {
+		return 0, argumentError("client", lending.CodeConflict, "must be of the account of the log: "+oneAccount)
+	}
 	next = checkAgain
 	var mu sync.Mutex // guards next and failed
 	var failed []error
@@ -77,7 +80,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 // check, or 0 if Check cannot end the doubt.
 func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
 	d, err := readData(entry.Data)
-	if err != nil || d.Request.Account != client.Account() { // Keys lists an unreadable entry as in doubt
+	if err != nil || !s.isOf(d.Request.Account, client.Account()) { // Keys lists an unreadable entry as in doubt
 		return 0, nil
 	}
 	idle := d.idle(entry)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/format"
 )
 
 // rememberLimit bounds the save of remember.
@@ -20,8 +21,9 @@ const rememberLimit = 2 * time.Second
 
 // lockData is the content of the entry of a lock, or of the entry of the salt.
 type lockData struct {
-	Salt    string   `json:"salt,omitempty"`
-	Effects []effect `json:"effects,omitempty"`
+	Format  format.Version `json:"format"`
+	Salt    string         `json:"salt,omitempty"`
+	Effects []effect       `json:"effects,omitempty"`
 }
 
 // effect holds the records after a mutation.
@@ -32,13 +34,12 @@ type effect struct {
 }
 
 func readLock(text []byte) (d lockData, err error) {
-	if json.Unmarshal(text, &d) != nil {
-		err = store.ErrCorrupt
-	}
+	_, err = decode(text, &d)
 	return d, err
 }
 
 func (d *lockData) bytes() []byte {
+	d.Format = formatVersion
 	text, _ := json.Marshal(d) //nolint:errchkjson // every field can be encoded
 	return text
 }

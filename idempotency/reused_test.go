@@ -14,6 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -120,6 +121,11 @@ func TestKeyIsForOneAccount(t *testing.T) {
 			return options{lending.WithTokenSource(lending.StaticToken(of[i]))}
 		}
 	}
+	named := func(of func(*lendingtest.Service, tokens) options, name string) func(*lendingtest.Service, tokens) options {
+		return func(s *lendingtest.Service, issued tokens) options {
+			return append(of(s, issued), lending.WithAccount(name))
+		}
+	}
 	rotating := func(s *lendingtest.Service, _ tokens) options {
 		return options{lending.WithTokenSource(issued{s, lendingtest.Username})}
 	}
@@ -128,36 +134,58 @@ func TestKeyIsForOneAccount(t *testing.T) {
 		first, second func(*lendingtest.Service, tokens) options
 		address       string // of the second
 		same          bool
+		formerly      []idempotency.Account
 	}{
-		{"another process", ada, ada, "https://lending.example", true},
-		{"the same service, written otherwise", ada, ada, "https://LENDING.example:443/", true},
-		{"another service", ada, ada, "https://sandbox.lending.example", false},
-		{"another path", ada, ada, "https://lending.example/sandbox", false},
-		{"another account", ada, signIn(other, password), "https://lending.example", false},
-		{"the same static token", static(0), static(0), "https://lending.example", true},
-		{"a new static token", static(0), static(1), "https://lending.example", true},
-		{"a source that rotates its token", rotating, rotating, "https://lending.example", true},
-		{"another service of a source", rotating, rotating, "https://sandbox.lending.example", false},
+		{"another process", ada, ada, "https://lending.example", true, nil},
+		{"the same service, written otherwise", ada, ada, "https://LENDING.example:443/", true, nil},
+		{"another service", ada, ada, "https://sandbox.lending.example", false, nil},
+		{"another path", ada, ada, "https://lending.example/sandbox", false, nil},
+		{"another account", ada, signIn(other, password), "https://lending.example", false, nil},
+		{"the same static token", static(0), static(0), "https://lending.example", true, nil},
+		{"a new static token", static(0), static(1), "https://lending.example", true, nil},
+		{"a source that rotates its token", rotating, rotating, "https://lending.example", true, nil},
+		{"another service of a source", rotating, rotating, "https://sandbox.lending.example", false, nil},
+		{"a name, and another address", named(ada, "acme"), named(ada, "acme"), "https://moved.example", true, nil},
+		{"another name", named(ada, "acme"), named(ada, "sandbox"), "https://lending.example", false, nil},
+		{"a declared move", ada, ada, "https://moved.example", true, []idempotency.Account{{
+			BaseURL: "https://lending.example/", Username: lendingtest.AdministratorUsername,
+		}}},
+		{"a declared user and source", ada, rotating, "https://lending.example", true, []idempotency.Account{
+			{BaseURL: "https://lending.example", Username: lendingtest.AdministratorUsername},
+		}},
+		{"a declared source", rotating, ada, "https://moved.example", true, []idempotency.Account{
+			{BaseURL: "https://lending.example"},
+		}},
+		{"a first name", ada, named(ada, "acme"), "https://lending.example", true, []idempotency.Account{
+			{Name: "older"}, {BaseURL: "https://lending.example", Username: lendingtest.AdministratorUsername},
+		}},
+		{"a new name", named(ada, "acme"), named(ada, "acme-2"), "https://lending.example", true, []idempotency.Account{
+			{Name: "acme"},
+		}},
+		{"a move of another account", ada, ada, "https://moved.example", false, []idempotency.Account{{
+			BaseURL: "https://lending.example", Username: other,
+		}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := lendingtest.New(lendingtest.WithAccount(lendingtest.Account{Username: other, Password: password}))
 				defer service.Close()
 				entries := store.NewMemory()
-				client := func(address string, opts options) *lending.Client {
+				client := func(address string, opts options, formerly []idempotency.Account) *lending.Client {
 					return wire.NewClient(t, address, append(options{
 						lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-						lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))),
+						lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: formerly}))),
 					}, opts...)...)
 				}
 				of := tokens{service.Token(lendingtest.Username), service.Token(lendingtest.Username)}
 				user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
-				first := client("https://lending.example", test.first(service, of))
+				first := client("https://lending.example", test.first(service, of), nil)
 				fake.Must(first.Applications.CreateCustomer(ctx, user))
 				entry := fake.Must(entries.Load(t.Context(), ":the/key"))
 				assert.NotContains(t, string(entry.Data), lendingtest.AdministratorUsername)
 				assert.NotContains(t, string(entry.Data), of[0])
-				customer, err := client(test.address, test.second(service, of)).Applications.CreateCustomer(ctx, user)
+				second := client(test.address, test.second(service, of), test.formerly)
+				customer, err := second.Applications.CreateCustomer(ctx, user)
 				assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 				if test.same {
 					require.NoError(t, err)
@@ -169,4 +197,45 @@ func TestKeyIsForOneAccount(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDoubtIsEndedAfterAMove loses the responses of two applications, and the service then has another
+// address. The first doubt is checked at the new address, and a person ends the second.
+func TestDoubtIsEndedAfterAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New()
+		defer service.Close()
+		o, entries := newOrder(service), store.NewMemory()
+		credentials := fake.Credentials(&lendingtest.Server{Service: service})
+		clientAt := func(address string, log *idempotency.Log) *lending.Client {
+			return wire.NewClient(t, address, lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+				lending.WithCredentials(credentials), lending.WithIdempotency(log))
+		}
+		link := func(client *lending.Client) error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "link"), o.application)
+		}
+		before := clientAt("https://lending.example", fake.Must(idempotency.NewLog(entries, nil)))
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, o.creates(t, before)("create"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, link(before), lending.ErrOutcomeUnknown)
+
+		log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: []idempotency.Account{{
+			BaseURL: "https://lending.example", Username: credentials.Username,
+		}}}))
+		after := clientAt("https://moved.example", log)
+		bubble.Elapse(maxLateness)
+		fake.Must(log.Check(t.Context(), after))
+		require.NoError(t, o.creates(t, after)("create"))
+		require.ErrorIs(t, link(after), idempotency.ErrNeedsReview)
+		require.NoError(t, log.Resolve(t.Context(), "link", says(idempotency.NotHappened())))
+		require.NoError(t, link(after))
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+
+		other := clientAt("https://other.example", log)
+		require.ErrorIs(t, o.creates(t, other)("create"), idempotency.ErrOtherAccount)
+		require.ErrorIs(t, o.creates(t, other)("new"), idempotency.ErrOtherAccount, "the log serves one account")
+		_, err := log.Check(t.Context(), other)
+		assert.Equal(t, "client conflict", catalog.Refused(t, err))
+	})
 }

@@ -113,13 +113,13 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 // contradicted returns an error if a read shows that the verdict is wrong: the mutation that did
 // not happen, or a record of another customer as the response.
 func (s *settings) contradicted(ctx context.Context, key string, f finding, d *entryData, late time.Duration) error {
-	client, ok := s.clients.Load(d.Request.Account)
+	client := s.clientOf(d.Request.Account)
 	row := rowOf(d.Request.Route)
 	isAbsent, listsAnswer := f.evidence == absent, row.listsIDs && f.answer != nil
-	if !ok || row.check == nil || row.byEmail || isAbsent && d.Send.Before == nil || !isAbsent && !listsAnswer {
+	if client == nil || row.check == nil || row.byEmail || isAbsent && d.Send.Before == nil || !isAbsent && !listsAnswer {
 		return nil
 	}
-	after, err := row.check(ctx, &target{client: client.(*lending.Client), ids: d.Request.IDs})
+	after, err := row.check(ctx, &target{client: client, ids: d.Request.IDs})
 	switch {
 	case lending.OutcomeOf(err) == lending.OutcomeRejected:
 		return nil // the check can tell nothing more

@@ -1,0 +1,75 @@
+package idempotency_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestEntryOfANewerReleaseIsLeftAlone has an older replica meet an entry that a newer release has
+// written. The replica sends nothing, changes nothing and names the release.
+func TestEntryOfANewerReleaseIsLeftAlone(t *testing.T) {
+	for _, newer := range []string{`"format":3`, `"format":3,"request":"of another form"`} {
+		withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+			log, create := fake.Must(idempotency.NewLog(entries, nil)), newOrder(service).creates(t, client)
+			service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+			require.ErrorIs(t, create("order/key"), lending.ErrOutcomeUnknown)
+			entry := *fake.Must(entries.Load(t.Context(), ":order/key"))
+			entry.Data = []byte(strings.Replace(string(entry.Data), `"format":1`, newer, 1))
+			require.NoError(t, entries.Save(t.Context(), entry))
+			want := fake.Must(entries.Load(t.Context(), ":order/key")).Revision
+			bubble.Elapse(31 * 24 * time.Hour)
+
+			err := create("order/key")
+			require.ErrorIs(t, err, idempotency.ErrStore)
+			require.ErrorContains(t, err, "the entry was written by a newer release, at least v0.3; update this replica")
+			next := lending.NextOf(err)
+			assert.True(t, next.Retry && next.Person, next)
+			_, err = log.Check(t.Context(), client)
+			require.NoError(t, err)
+			_, err = log.Forget(t.Context(), "order/")
+			require.Error(t, err)
+			require.Error(t, log.Resolve(t.Context(), "order/key", says(idempotency.Happened(nil))))
+			key := fake.Must(log.Keys(t.Context(), doubtful))[0]
+			assert.True(t, key.NeedsPerson)
+			assert.Contains(t, key.Why, "update this replica")
+			assert.Equal(t, want, fake.Must(entries.Load(t.Context(), ":order/key")).Revision)
+			assert.Equal(t, 1, service.Executed(createApplicationRoute))
+		})
+	}
+}
+
+// TestMembersOfANewerReleaseSurvive has a newer release add members to an entry. An older replica
+// takes the mutation to its end, and keeps the members.
+func TestMembersOfANewerReleaseSurvive(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		create := newOrder(service).creates(t, client)
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
+		entry := *fake.Must(entries.Load(t.Context(), ":the/key"))
+		entry.Data = []byte(strings.Replace(string(entry.Data), `{"format":1,"request":{`,
+			`{"later":["a",1.50],"format":1,"request":{"deeper":{"a":true},`, 1))
+		require.NoError(t, entries.Save(t.Context(), entry))
+		require.NoError(t, create("the/key"))
+		saved := fake.Must(entries.Load(t.Context(), ":the/key"))
+		require.Equal(t, store.Done, saved.State)
+		var members struct {
+			Later   json.RawMessage
+			Request struct{ Deeper json.RawMessage }
+		}
+		require.NoError(t, json.Unmarshal(saved.Data, &members))
+		assert.Equal(t, `["a",1.50]`, string(members.Later))
+		assert.Equal(t, `{"a":true}`, string(members.Request.Deeper))
+	})
+}
