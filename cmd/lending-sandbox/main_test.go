@@ -390,7 +390,8 @@ func TestTaught(t *testing.T) {
 	for _, content := range []string{"[]", `{"GET /":{"kinds":3}}`} {
 		t.Run(content, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-			require.ErrorContains(t, run(t.Context(), []string{"-shapes", file}, io.Discard), "is not a service.json of lending-probe")
+			err := run(t.Context(), []string{"-shapes", file}, io.Discard)
+			require.ErrorContains(t, err, "is not a service.json of lending-probe")
 		})
 	}
 	require.ErrorIs(t, run(t.Context(), []string{"-shapes", file + "x"}, io.Discard), fs.ErrNotExist)
