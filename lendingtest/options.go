@@ -118,8 +118,8 @@ func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = 
 // publishes both statuses, and does not say which of the two a record has.
 func WithForbiddenRecords() Option { return func(c *config) { c.forbids = true } }
 
-// WithShapes makes the service answer with the fields of the real service. learnt is the JSON of
-// a shapes.Seen, which package shapes learns from real responses.
+// WithShapes makes the service answer with the fields of the real service. learnt is a service.json
+// of lending-probe, or the JSON of a shapes.Seen, which package shapes learns from real responses.
 //
 // A record of a learned route has the learned fields. The value is the service's own value if
 // the name matches and the type fits, otherwise an invented value of the right type. Fields that

@@ -366,3 +366,26 @@ func TestEachPlantedDifferenceIsReported(t *testing.T) {
 		})
 	}
 }
+
+// TestTaughtFakeHasTheFields gives lendingtest the service.json of each planted service: no field and no
+// word differs any more.
+func TestTaughtFakeHasTheFields(t *testing.T) {
+	for name, plant := range map[string]func(*testing.T) (*variant, []string){"first": first, "second": second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v, _ := plant(t)
+				learned := Run(&log{TB: t}, v.options(t)).Service
+				text, err := json.Marshal(learned)
+				require.NoError(t, err)
+				taught := newVariant(t, lendingtest.WithShapes(text))
+				options := taught.options(t)
+				options.Against = learned
+				l := &log{TB: t}
+				require.NoError(t, Run(l, options).Err)
+				for _, line := range l.reported {
+					assert.NotRegexp(t, `^(fields|words): `, line)
+				}
+			})
+		})
+	}
+}

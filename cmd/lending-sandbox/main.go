@@ -110,7 +110,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
 	flags.StringVar(&s.scenario, "scenario", "", "play the timed orders in this file, see lendingtest/RECIPES.md")
-	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which package shapes has learned from real responses")
+	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file: a service.json of lending-probe, or what package shapes has learned")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

@@ -379,8 +379,8 @@ func TestPublicSandboxAndOtherNames(t *testing.T) {
 func TestTaught(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "shapes.json")
 	require.NoError(t, os.WriteFile(file, []byte(
-		`{"GET /api/Application/get-application/{applicationId}":`+
-			`{"kinds":{"object":1},"fields":{"state":{"kinds":{"string":1}}}}}`),
+		`{"version":1,"facts":{},"shapes":{"GET /api/Application/get-application/{applicationId}":`+
+			`{"kinds":{"object":1},"fields":{"state":{"kinds":{"string":1}}}}}}`),
 		0o600))
 	s := start(t, "-log=false", "-shapes", file)
 	s.signIn(device)
@@ -390,7 +390,7 @@ func TestTaught(t *testing.T) {
 	for _, content := range []string{"[]", `{"GET /":{"kinds":3}}`} {
 		t.Run(content, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-			require.ErrorContains(t, run(t.Context(), []string{"-shapes", file}, io.Discard), "is not a file of package shapes")
+			require.ErrorContains(t, run(t.Context(), []string{"-shapes", file}, io.Discard), "is not a service.json of lending-probe")
 		})
 	}
 	require.ErrorIs(t, run(t.Context(), []string{"-shapes", file + "x"}, io.Discard), fs.ErrNotExist)

@@ -29,9 +29,13 @@ func taught(file string) (lendingtest.Option, error) {
 	if err != nil {
 		return nil, err
 	}
+	var service struct{ Shapes json.RawMessage }
+	if json.Unmarshal(learnt, &service) == nil && service.Shapes != nil {
+		learnt = service.Shapes
+	}
 	var routes map[string]struct{ Kinds map[string]int }
 	if json.Unmarshal(learnt, &routes) != nil {
-		return nil, fmt.Errorf("%s is not a file of package shapes", file)
+		return nil, fmt.Errorf("%s is not a service.json of lending-probe, nor a file of package shapes", file)
 	}
 	return lendingtest.WithShapes(learnt), nil
 }

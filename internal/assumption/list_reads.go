@@ -104,7 +104,7 @@ func records() []Assumption {
 			Where:    "lendingtest; every struct of yours for As, ListAs and AllAs",
 			IfFalse:  "Your struct stays empty although your tests are green.",
 			Measured: "learns the names and types of each response",
-			Set:      "your structs; lendingtest.WithService for your tests",
+			Set:      "your structs; lendingtest.WithShapes for your tests",
 		},
 		{
 			Name: "words", Level: Look,

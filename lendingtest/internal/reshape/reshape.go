@@ -19,8 +19,12 @@ import (
 // Routes has the learned shapes by route.
 type Routes map[string]*shape
 
-// Read reads the JSON of a shapes.Seen.
+// Read reads the JSON of a shapes.Seen, alone or as the shapes in a service.json of lending-probe.
 func Read(learnt []byte) (seen Routes, err error) {
+	var service struct{ Shapes json.RawMessage }
+	if json.Unmarshal(learnt, &service) == nil && service.Shapes != nil {
+		learnt = service.Shapes
+	}
 	d := json.NewDecoder(bytes.NewReader(learnt))
 	d.DisallowUnknownFields()
 	err = d.Decode(&seen)
