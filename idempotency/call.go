@@ -64,7 +64,9 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	k.row = routeOf(call, k.route)
 	k.safeToRepeat = k.safeToRepeat || !call.IsRaw() && s.repeats(k.route)
 	k.lock = s.lockFor(k.row, call)
-	s.clients.LoadOrStore(call.Account(), call.Client())
+	if s.serves(call.Account()) {
+		s.clients.LoadOrStore(call.Account(), call.Client())
+	}
 	answer, err := k.turns(ctx)
 	switch {
 	case err != nil:

@@ -105,7 +105,7 @@ func decode(text []byte, value any) (format.Unknown, error) {
 
 func (d *entryData) bytes() []byte {
 	d.Format = formatVersion
-	text, _ := d.unknown.Encode(d) //nolint:errchkjson // every field can be encoded
+	text, _ := d.unknown.Encode(d) // every field can be encoded
 	return text
 }
 

@@ -40,8 +40,8 @@ func (p *printed) Do(ctx context.Context, _ string, call *lending.MutationCall,
 ) (*lending.Response, error) {
 	p.raw = lending.RawRequest{Method: call.Method(), Path: call.Route(), Args: call.Args(), Query: call.Query()}
 	p.body = call.Body()
-	print, err := call.Fingerprint(ctx, []byte("salt"))
-	p.print = string(print)
+	sum, err := call.Fingerprint(ctx, []byte("salt"))
+	p.print = string(sum)
 	return nil, cmp.Or(err, errPrinted)
 }
 
@@ -185,7 +185,7 @@ func changes(value any) func(func(string) bool) {
 					}
 				}
 			case json.Number:
-				return change(at+"1") && change(json.Number("-"+at))
+				return change(at+"1") && change("-"+at)
 			case string:
 				return at == redact.Placeholder || change(at+"x") && (at == "" || change(""))
 			case bool:

@@ -153,9 +153,9 @@ func (s *settings) isOf(owner, account string) bool {
 
 // clientOf returns a client for the entries of owner that has used the log, or nil.
 func (s *settings) clientOf(owner string) (client *lending.Client) {
-	s.clients.Range(func(account, any any) bool {
+	s.clients.Range(func(account, used any) bool {
 		if s.isOf(owner, account.(string)) {
-			client = any.(*lending.Client)
+			client = used.(*lending.Client)
 		}
 		return client == nil
 	})

@@ -21,7 +21,7 @@ const (
 	SubmitRequiredDocument Route = "POST /api/ApplicationApproval/submit-required-document/{applicationId}"
 	UpdateAllWebhooks      Route = "POST /api/Webhook/update-all"
 	WithdrawInvoice        Route = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
-	WithdrawLineOfCredit   Route = "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}"
+	WithdrawLineOfCredit   Route = "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}" //nolint:gosec // a path
 )
 
 var repeatable = [...]Route{
