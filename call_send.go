@@ -256,7 +256,8 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 			err = context.DeadlineExceeded
 		}
 	}
-	if x.err = cmp.Or(err, errPanicked); err != nil {
+	x.err = cmp.Or(err, errPanicked)
+	if err != nil {
 		return nil, err
 	}
 	x.attempts++
@@ -265,13 +266,7 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if x.request.effect == Mutation {
 		guard(hr)
 	}
-	through := x.client.settings().http.Transport
-	fresh := x.client.settings().fresh
-	if fresh != nil && (x.request.effect == Mutation || x.isCheck() || fresh.SpeaksHTTP2()) {
-		through = fresh
-	}
-	var resp *http.Response
-	resp, err = through.RoundTrip(hr)
+	resp, err := x.transport().RoundTrip(hr)
 	switch {
 	case err != nil:
 		resp = nil
@@ -291,6 +286,15 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	// Only the status goes up: there is no Location to follow or to quote.
 	x.reply = http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}
 	return &x.reply, nil
+}
+
+// transport returns the client's own transport for fresh connections if the request may share none.
+func (x *exchange) transport() http.RoundTripper {
+	s := x.client.settings()
+	if s.fresh != nil && (x.request.effect == Mutation || x.isCheck() || s.fresh.SpeaksHTTP2()) {
+		return s.fresh
+	}
+	return s.http.Transport
 }
 
 // guard makes net/http send the request once. If a connection breaks after the service has read

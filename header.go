@@ -11,7 +11,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// WithHeader has add add headers to every attempt, for example for a gateway or a trace. The
+// WithHeader lets add set headers of every attempt, for example for a gateway or a trace. The
 // context is that of the call, with the values of [WithObserver]; the context of a sign-in is the
 // sign-in's own. The map begins empty: add sees neither the token nor another header of the client.
 //

@@ -95,7 +95,7 @@ func end(ends []func(Call), c Call) {
 // attemptContext is the context of an attempt with the values of the observers' context. Their
 // context cannot extend the attempt.
 type attemptContext struct {
-	context.Context
+	context.Context //nolint:containedctx // the attempt's
 
 	values context.Context //nolint:containedctx // of the observers
 }

@@ -43,7 +43,7 @@ func WithTLS(settings *tls.Config) Option {
 func withContained(t *tls.Config) *tls.Config {
 	choose, certificates := t.GetClientCertificate, t.Certificates
 	if choose == nil && len(certificates) > 0 {
-		choose = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		choose = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) { //nolint:unparam // of tls.Config
 			for i := range certificates {
 				if asked.SupportsCertificate(&certificates[i]) == nil {
 					return &certificates[i], nil

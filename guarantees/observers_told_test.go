@@ -264,7 +264,7 @@ func TestObserversNest(t *testing.T) {
 func TestObserverCannotTakeTheLimitsAway(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, ctx := range []context.Context{context.Background(), ended} {
+	for _, ctx := range []context.Context{t.Context(), ended} {
 		replace := func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return ctx, nil }
 		var arrivals int
 		client := wire.NewClient(t, "https://lending.example", withToken, lending.WithObserver(nil, replace),

@@ -49,33 +49,57 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 		client *tls.Config
 		want   string
 	}{
-		{"expired", func(s *tls.Config) { s.Certificates[0] = own.Issue(before) }, &tls.Config{RootCAs: own.Pool},
-			"TLS certificate not accepted: expired or not yet valid; check WithTLS"},
-		{"CA does not fit", nil, &tls.Config{RootCAs: other.Pool},
-			"TLS certificate not accepted: signed by an unknown authority; check WithTLS"},
-		{"other host", nil, &tls.Config{RootCAs: own.Pool, ServerName: "other.example"},
-			"TLS certificate not accepted: of another host; check WithTLS"},
-		{"old TLS", func(s *tls.Config) { s.MaxVersion = tls.VersionTLS12 },
+		{
+			"expired", func(s *tls.Config) { s.Certificates[0] = own.Issue(before) }, &tls.Config{RootCAs: own.Pool},
+			"TLS certificate not accepted: expired or not yet valid; check WithTLS",
+		},
+		{
+			"CA does not fit", nil, &tls.Config{RootCAs: other.Pool},
+			"TLS certificate not accepted: signed by an unknown authority; check WithTLS",
+		},
+		{
+			"other host", nil, &tls.Config{RootCAs: own.Pool, ServerName: "other.example"},
+			"TLS certificate not accepted: of another host; check WithTLS",
+		},
+		{
+			"old TLS", func(s *tls.Config) { s.MaxVersion = tls.VersionTLS12 },
 			&tls.Config{RootCAs: own.Pool, MinVersion: tls.VersionTLS13},
-			"the server ended TLS: protocol version not supported; check WithTLS"},
-		{"client expired", nil, &tls.Config{RootCAs: own.Pool, Certificates: []tls.Certificate{own.Issue(before)}},
-			"the client certificate has expired; check WithTLS"},
-		{"no client certificate", nil, &tls.Config{RootCAs: own.Pool},
-			"TLS certificate of the client not accepted by the server: certificate required; check WithTLS"},
-		{"no client certificate, TLS 1.2", func(s *tls.Config) { s.MaxVersion = tls.VersionTLS12 },
+			"the server ended TLS: protocol version not supported; check WithTLS",
+		},
+		{
+			"client expired", nil, &tls.Config{RootCAs: own.Pool, Certificates: []tls.Certificate{own.Issue(before)}},
+			"the client certificate has expired; check WithTLS",
+		},
+		{
+			"no client certificate", nil, &tls.Config{RootCAs: own.Pool},
+			"TLS certificate of the client not accepted by the server: certificate required; check WithTLS",
+		},
+		{
+			"no client certificate, TLS 1.2", func(s *tls.Config) { s.MaxVersion = tls.VersionTLS12 },
 			&tls.Config{RootCAs: own.Pool},
-			"the server ended TLS: handshake failure; check WithTLS"},
-		{"no client certificate, HTTP/2", func(s *tls.Config) { s.NextProtos = []string{"h2"} },
-			&tls.Config{RootCAs: own.Pool}, ""}, // the alert, or a closed connection
-		{"client of another CA", nil,
+			"the server ended TLS: handshake failure; check WithTLS",
+		},
+		{
+			"no client certificate, HTTP/2", func(s *tls.Config) { s.NextProtos = []string{"h2"} },
+			&tls.Config{RootCAs: own.Pool}, "",
+		}, // the alert, or a closed connection
+		{
+			"client of another CA", nil,
 			offer(func() (*tls.Certificate, error) { return &foreign, nil }),
-			"TLS certificate of the client not accepted by the server: unknown certificate authority; check WithTLS"},
-		{"function fails", nil, offer(func() (*tls.Certificate, error) { return nil, errors.New(planted) }),
-			"a function of WithTLS failed"},
-		{"function panics", nil, offer(func() (*tls.Certificate, error) { panic(planted) }),
-			"a function of WithTLS failed: panic with a string"},
-		{"function ends its goroutine", nil, offer(func() (*tls.Certificate, error) { runtime.Goexit(); return nil, nil }),
-			"a function of WithTLS failed: a function ended its goroutine"},
+			"TLS certificate of the client not accepted by the server: unknown certificate authority; check WithTLS",
+		},
+		{
+			"function fails", nil, offer(func() (*tls.Certificate, error) { return nil, errors.New(planted) }),
+			"a function of WithTLS failed",
+		},
+		{
+			"function panics", nil, offer(func() (*tls.Certificate, error) { panic(planted) }),
+			"a function of WithTLS failed: panic with a string",
+		},
+		{
+			"function ends its goroutine", nil, offer(func() (*tls.Certificate, error) { runtime.Goexit(); return nil, nil }),
+			"a function of WithTLS failed: a function ended its goroutine",
+		},
 		{"verification panics", nil, &tls.Config{
 			InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error { panic(planted) },
 		}, "a function of WithTLS failed: panic with a string"},
@@ -145,8 +169,10 @@ func TestBadHeaderIsNotSent(t *testing.T) {
 		add  func(http.Header)
 		want string
 	}{
-		{"line break", func(h http.Header) { h["X-Tenant"] = []string{"a", planted + "\r\nAdmin: yes"} },
-			"WithHeader: X-Tenant must not hold line breaks"},
+		{
+			"line break", func(h http.Header) { h["X-Tenant"] = []string{"a", planted + "\r\nAdmin: yes"} },
+			"WithHeader: X-Tenant must not hold line breaks",
+		},
 		{"line feed", func(h http.Header) { h["x-tenant"] = []string{planted + "\n"} }, "X-Tenant must not hold"},
 		{"zero", func(h http.Header) { h.Set("X-Tenant", planted+"\x00") }, "X-Tenant must not hold"},
 		{"name", func(h http.Header) { h["X "+planted] = []string{"a"} }, "[redacted] is not the name of a header"},
@@ -157,7 +183,7 @@ func TestBadHeaderIsNotSent(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { headerIsRefused(t, test.add, test.want) })
 	}
-	for _, name := range strings.Fields(`authorization Accept accept-encoding Connection CONTENT-TYPE Content-Length
+	for name := range strings.FieldsSeq(`authorization Accept accept-encoding Connection CONTENT-TYPE Content-Length
 		Content-Encoding Expect Host Idempotency-Key X-Idempotency-Key Keep-Alive Proxy-Authorization Range TE Trailer
 		Transfer-Encoding Upgrade User-Agent`) {
 		t.Run(name, func(t *testing.T) {
@@ -176,11 +202,9 @@ func headerIsRefused(t *testing.T, add func(http.Header), want string) {
 	for _, err := range []error{err, readErr} {
 		require.ErrorContains(t, err, want)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		var argument *lending.ArgumentError
-		var panicked *lending.PanicError
-		if errors.As(err, &argument) {
+		if _, ok := errors.AsType[*lending.ArgumentError](err); ok {
 			assert.Equal(t, lending.Next{}, lending.NextOf(err))
-		} else if errors.As(err, &panicked) {
+		} else if _, ok := errors.AsType[*lending.PanicError](err); ok {
 			assert.True(t, lending.NextOf(err).Person)
 		}
 		var shown bytes.Buffer

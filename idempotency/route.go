@@ -5,23 +5,23 @@ package idempotency
 // and moves no money.
 type Route string
 
-// The mutations for [Options].SafeToRepeat. The constants have the names of the methods.
+// The mutations for [Options].SafeToRepeat.
 const (
-	AddCompanyDetails      Route = "POST /api/ApplicationApproval/add-company-details/{applicationId}"
-	OfferWithForce         Route = "GET /api/Application/application-offer/{applicationId}"
-	PostMessage            Route = "POST /api/Communication/post-messages/{applicationId}"
-	PostToHandler          Route = "POST /api/Webhook/handler"
-	QuickTest              Route = "POST /api/Application/quick-test/{applicationId}"
-	ResendWithdrawalOTP    Route = "POST /api/Loan/resend-withdrawal-otp/{loanId}"
-	SendLink               Route = "POST /api/Application/send-application-link"
-	SignContract           Route = "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"
-	SimulateWebhook        Route = "POST /api/Webhook/generate-simulated-webhook"
-	SubmitBankStatement    Route = "POST /api/Application/submit-bankstatement-document/{applicationId}"
-	SubmitDocument         Route = "POST /api/ApplicationApproval/submit-document/{applicationId}"
-	SubmitRequiredDocument Route = "POST /api/ApplicationApproval/submit-required-document/{applicationId}"
-	UpdateAllWebhooks      Route = "POST /api/Webhook/update-all"
-	WithdrawInvoice        Route = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
-	WithdrawLineOfCredit   Route = "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}" //nolint:gosec // a path
+	AddCompanyDetails      Route = "POST /api/ApplicationApproval/add-company-details/{applicationId}"         // Approval.AddCompanyDetails
+	OfferWithForce         Route = "GET /api/Application/application-offer/{applicationId}"                    // Applications.Offer with Force
+	PostMessage            Route = "POST /api/Communication/post-messages/{applicationId}"                     // Communication.Post
+	PostToHandler          Route = "POST /api/Webhook/handler"                                                 // Webhooks.PostToHandler
+	QuickTest              Route = "POST /api/Application/quick-test/{applicationId}"                          // Applications.QuickTest
+	ResendWithdrawalOTP    Route = "POST /api/Loan/resend-withdrawal-otp/{loanId}"                             // Loans.ResendWithdrawalOTP
+	SendLink               Route = "POST /api/Application/send-application-link"                               // Applications.SendLink
+	SignContract           Route = "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}" // Approval.SignContract
+	SimulateWebhook        Route = "POST /api/Webhook/generate-simulated-webhook"                              // Webhooks.Simulate
+	SubmitBankStatement    Route = "POST /api/Application/submit-bankstatement-document/{applicationId}"       // Applications.SubmitBankStatement
+	SubmitDocument         Route = "POST /api/ApplicationApproval/submit-document/{applicationId}"             // Approval.SubmitDocument
+	SubmitRequiredDocument Route = "POST /api/ApplicationApproval/submit-required-document/{applicationId}"    // Approval.SubmitRequiredDocument
+	UpdateAllWebhooks      Route = "POST /api/Webhook/update-all"                                              // Webhooks.UpdateAll
+	WithdrawInvoice        Route = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                           // Loans.WithdrawInvoice
+	WithdrawLineOfCredit   Route = "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}"                    // Loans.WithdrawLineOfCredit
 )
 
 var repeatable = [...]Route{
