@@ -249,3 +249,27 @@ func handOver(name string) {
 		fmt.Fprintln(os.Stdout, "sent:", sent, "error:", err)
 	}
 }
+
+// The nesting of a request has a bound, of values and of pointers. The values here have an end: an
+// error of the bound does not end the tests.
+func TestDeepRequestIsRefused(t *testing.T) {
+	client := wire.Silent(t)
+	for _, test := range []struct {
+		name, want string
+		deeper     func(any) any
+	}{
+		{"lists", "Extra.deep[0][0] is nested too deep", func(v any) any { return []any{v} }},
+		{"pointers", "Extra.deep is nested too deep", func(v any) any { return &v }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var deep any
+			for range 20_000 {
+				deep = test.deeper(deep)
+			}
+			_, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{
+				CustomerID: catalog.Customer, BusinessName: "Acme", BusinessZip: "10001", Extra: catalog.Unpublished{"deep": deep},
+			}, nil)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}

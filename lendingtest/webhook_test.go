@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -269,4 +270,14 @@ func TestDeliveryTargets(t *testing.T) {
 	r.wait()
 	require.Len(t, receiver.all(), 1)
 	assert.Contains(t, string(receiver.all()[0].body), id)
+}
+
+// A delivery without a response keeps the reason in JSON, for snapshots and the control.
+func TestDeliveryKeepsItsErrorAsJSON(t *testing.T) {
+	text, err := json.Marshal(lendingtest.Delivery{Number: 3, Err: errors.New("connection refused")})
+	require.NoError(t, err)
+	var read lendingtest.Delivery
+	require.NoError(t, json.Unmarshal(text, &read))
+	assert.Equal(t, 3, read.Number)
+	require.EqualError(t, read.Err, "connection refused")
 }

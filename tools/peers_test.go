@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A gate with packages of npm runs without them if npm or its registry cannot be had, for no other reason, and says why.
+// A gate with packages of npm runs without them if npm or its registry cannot be had, for no other reason, and says so.
 func TestPeersAreSkippedOnlyWithoutNpm(t *testing.T) {
 	for _, script := range []string{"axe.sh", "prism.sh", "restate.sh"} {
 		t.Run(script, func(t *testing.T) { skippedOnlyWithoutNpm(t, script) })

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -110,9 +111,7 @@ func TestConventions(t *testing.T) {
 			test.want["http.request.method"], test.want["url.template"] = "GET", route
 			test.want["server.address"], test.want["server.port"] = "127.0.0.1", portOf(t, server.URL)
 			assert.Equal(t, test.want, conventional(measurementOf(t, tel, test.want)))
-			for name, value := range test.span {
-				test.want[name] = value
-			}
+			maps.Copy(test.want, test.span)
 			assert.Equal(t, test.want, conventional(values(span.Attributes)))
 		})
 	}

@@ -65,7 +65,7 @@ func ExampleNewInbox() {
 	// acted on WB_Loan_Opened
 }
 
-// The replicas of a program share a token, so a person enters a single code. A mutation with a key happens once, even if
+// The replicas of a program share a token, so a person enters one code. A mutation with a key happens once, even if
 // several replicas call the mutation.
 func ExampleNewIdempotencyStore() {
 	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead, and a durable Redis
