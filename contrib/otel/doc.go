@@ -156,4 +156,4 @@
 // same context, so a handler that adds trace IDs finds the span of the call.
 //
 // All calls that wait for a token share a sign-in, whose spans begin traces of their own.
-package lendingotel //nolint:dupword // two statements in turn in the picture of a trace
+package lendingotel
