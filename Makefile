@@ -47,11 +47,11 @@ raced = go test -race -vet=off -shuffle=on $(timed)
 
 # $(call covered,command) runs the tests with command and holds the floors. The run of the root under the race detector
 # would take half as long again; the modules under contrib count only statements of their own, which are few.
-covered = mkdir -p $(BIN) && profile=$(BIN)/cover-$$(go list -m | tr / -).out && $(1) -coverpkg=./... -coverprofile=$$profile ./... && \
+covered = mkdir -p $(BIN) && profile=$(BIN)/cover-$$(go list -m | tr / -).out && $(1) -coverpkg=./... -coverprofile=$$profile && \
   awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $$profile
 
-cover: ## The same, and hold the root's coverage floors of tools/coverage.txt
-	@$(call covered,go test $(timed))
+cover: ## README's command, and the root's coverage floors of tools/coverage.txt
+	@$(call covered,go test ./... $(timed))
 
 # A package that neither starts a goroutine nor shares anything has no races: a handful of small ones.
 concurrent := ^\s*go |\.Go\(|"sync|"net/http|t\.Parallel\(|RunParallel
@@ -61,7 +61,7 @@ race: ## Run the tests with the race detector, in a random order
 	  if grep -qE '$(concurrent)' $$dir/*.go; then echo $$dir; fi; done); $(raced) $$folders
 
 contrib: ## The same for each module under contrib, and hold their coverage floors
-	@$(call in-modules,$(CONTRIB),$(call covered,$(raced)))
+	@$(call in-modules,$(CONTRIB),$(call covered,$(raced) ./...))
 
 fuzz: ## Fuzz each target for FUZZTIME (10s); the tests run the seeds
 	@for pkg in $$(go list ./...); do \
@@ -118,7 +118,7 @@ simulated := ^Test(SessionsSimulation|MutationsSimulation|RandomJourneys|NoValue
 
 versions: ## Run vet with the other Go version that is supported, and the tests of what depends on the version
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
-	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates cover, race and contrib"; continue; fi; \
+	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme, race and contrib"; continue; fi; \
 	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
 	  go test -vet=off $(timed) -skip '$(simulated)' $(versioned) || exit 1; \
 	  ($(call in-modules,. $(CONTRIB) $(TESTS),go vet ./...)) || exit 1; done

@@ -21,7 +21,7 @@ const (
 	SubmitRequiredDocument Route = "POST /api/ApplicationApproval/submit-required-document/{applicationId}"    // Approval.SubmitRequiredDocument
 	UpdateAllWebhooks      Route = "POST /api/Webhook/update-all"                                              // Webhooks.UpdateAll
 	WithdrawInvoice        Route = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                           // Loans.WithdrawInvoice
-	WithdrawLineOfCredit   Route = "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}" //nolint:gosec // Loans.WithdrawLineOfCredit: a path, no secret
+	WithdrawLineOfCredit   Route = "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}"                    //nolint:gosec // Loans.WithdrawLineOfCredit: a path, no secret
 )
 
 var repeatable = [...]Route{
