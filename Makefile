@@ -33,7 +33,8 @@ help:
 ##@ Use
 
 .PHONY: demo test cover race contrib fuzz bench flaky mutants
-demo: ## Take ten orders to a withdrawal, in a backend that is killed again and again
+demo: ## README's demonstration on the embedded service, and ten orders in a backend that is killed again and again
+	go run ./examples/quickstart
 	go -C contrib/bolt run ./examples/order
 
 test: ## Run the tests
@@ -42,7 +43,7 @@ test: ## Run the tests
 # Six at a time, since tests that run beside others wait for most of their time. At a load of 50 on two cores
 # contrib/postgres, which takes 2 minutes alone, exceeded the default of 10 minutes.
 timed = -parallel 6 -timeout 20m
-# vet looks at the same code in the gates cover and lint.
+# vet looks at the same code in the gates readme and lint.
 raced = go test -race -vet=off -shuffle=on $(timed)
 
 # $(call covered,command) runs the tests with command and holds the floors. The run of the root under the race detector
