@@ -267,6 +267,8 @@ func TestWaitsAsTheErrorSays(t *testing.T) {
 					hints[test.hint](s, "a")
 				}
 				assert.Equal(t, test.want, rounded(s.at("a")))
+				s.mu.Lock() // the end can be the time of a pass
+				defer s.mu.Unlock()
 				for i, result := range s.results {
 					assert.Equal(t, "a", result.Order)
 					assert.Equal(t, lending.NextOf(test.err), result.Next)

@@ -126,7 +126,11 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 			verdict = idempotency.Happened(nil)
 		}
 		said := idempotency.Resolution{By: "the trial", Why: "looked it up", Verdict: verdict, Sends: entries[0].Sends}
-		return unlessRetried(k.log.Resolve(ctx, failed.Key, said))
+		err = k.log.Resolve(ctx, failed.Key, said)
+		if argument, ok := errors.AsType[*lending.ArgumentError](err); ok && argument.Fields[0].Field == "key" {
+			continue // the person of the other replica has decided
+		}
+		return unlessRetried(err)
 	}
 }
 
