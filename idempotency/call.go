@@ -176,7 +176,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 func (k *keyedCall) isSame(ctx context.Context) error {
 	r := &k.data.Request
 	if !r.Frozen {
-		k.data = entryData{}
+		k.data = entryData{Send: send{Number: k.data.Send.Number}} // an older verdict does not fit the next send
 		*r = request{
 			Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept(),
 		}

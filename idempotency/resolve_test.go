@@ -206,6 +206,27 @@ func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 	})
 }
 
+// TestNumberOfASendIsNotUsedAgain has a rejected send before the send in doubt: a look at the first
+// send is no look at the second.
+func TestNumberOfASendIsNotUsedAgain(t *testing.T) {
+	const link = "POST /api/Application/send-application-link"
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		send := func() error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
+		}
+		service.Fail(link, lendingtest.Fault{Status: 429})
+		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(send()))
+		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		r := says(idempotency.NotHappened())
+		r.Sends = 1
+		assert.Equal(t, "Sends conflict", catalog.Refused(t, log.Resolve(t.Context(), "the/key", r)))
+		assert.Equal(t, 2, fake.Must(log.Keys(t.Context(), doubtful))[0].Sends)
+	})
+}
+
 // TestVerdictNamesARecordOfItsOwnCustomer has a person take the application of another customer for
 // the response.
 func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {

@@ -76,7 +76,9 @@ type unsent struct {
 // undoUnsent restores the loaded entry if it has the effect of a failed save of this process.
 func (k *keyedCall) undoUnsent() {
 	if u, ok := k.unsent.Load(k.entry.Key); ok && u.(unsent).nonce == k.data.Send.Nonce && k.entry.State == store.Sent {
+		number := k.data.Send.Number // another process may have seen the number: it is not used again
 		k.entry.State, k.data = u.(unsent).state, u.(unsent).data
+		k.data.Send.Number = number
 	}
 }
 
