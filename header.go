@@ -18,7 +18,8 @@ import (
 // The client sends nothing and returns an [*ArgumentError] if add sets a header of the client
 // (Authorization, Host, User-Agent, Accept, Idempotency-Key, any Content- or Proxy- header, or one
 // that manages the connection), or a value with a line break. If add panics, the call fails with
-// [OutcomeNotSent]. Several functions add in turn to the same map.
+// [OutcomeNotSent]. Several functions add in turn to the same map; none may keep the map, because the
+// client reads the map when they have returned.
 //
 // The headers are no part of the request for an idempotency key.
 func WithHeader(add func(context.Context, http.Header)) Option {

@@ -17,6 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -81,8 +82,20 @@ func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
 		entries.saved, entries.load, entries.save = nil, nil, nil
 		require.Equal(t, store.Sent, fake.Must(entries.Load(t.Context(), ":the/key")).State)
 
-		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+		others := fake.Must(idempotency.NewLog(entries, nil))
+		other := processWith(t, service, others)
 		require.ErrorIs(t, send(other), idempotency.ErrInProgress, "another process cannot know")
+		bubble.Elapse(maxLateness)
+		assert.Equal(t, 1, fake.Must(others.Keys(t.Context(), doubtful))[0].Sends)
+		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, send(client), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		r := says(idempotency.NotHappened())
+		r.Sends = 1
+		assert.Equal(t, "Sends conflict", catalog.Refused(t, others.Resolve(t.Context(), "the/key", r)), "of an older look")
+		assert.Equal(t, 1, service.Executed(link))
+		r.Verdict, r.Sends = idempotency.Happened(nil), 2
+		require.NoError(t, others.Resolve(t.Context(), "the/key", r))
 		require.NoError(t, send(client))
 		require.NoError(t, send(other))
 		assert.Equal(t, 1, service.Executed(link))

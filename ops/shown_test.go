@@ -2,17 +2,23 @@ package ops_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/ops"
 )
@@ -95,6 +101,58 @@ func TestShutdownEndsOpenPages(t *testing.T) {
 	lines.Buffer(nil, 1<<20)
 	require.True(t, lines.Scan())
 	require.NoError(t, server.Config.Shutdown(t.Context()))
+}
+
+// hanging is a store whose lists wait for the end of a test, whatever their context says.
+type hanging struct {
+	store.Store
+
+	asked, end chan struct{}
+}
+
+func (h *hanging) List(context.Context, store.Filter) ([]store.Entry, error) {
+	h.asked <- struct{}{}
+	<-h.end
+	return nil, nil
+}
+
+// A page whose store hangs does not hold the shutdown of its server, and ends by itself.
+func TestPageOfAHangingStoreEnds(t *testing.T) {
+	hangs := func() (*hanging, http.Handler) {
+		h := &hanging{store.NewMemory(), make(chan struct{}, 100), make(chan struct{})}
+		return h, ops.Handler(ops.Options{Log: fake.Must(idempotency.NewLog(h, nil))})
+	}
+	t.Run("at the shutdown", func(t *testing.T) {
+		t.Parallel()
+		h, handler := hangs()
+		server := httptest.NewServer(handler)
+		defer server.Close()
+		defer close(h.end)
+		status := make(chan int)
+		go func() {
+			request, _ := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, server.URL+"/ops/", nil)
+			response, err := http.DefaultClient.Do(request)
+			if assert.NoError(t, err) {
+				response.Body.Close()
+				status <- response.StatusCode
+			}
+		}()
+		<-h.asked
+		begun := time.Now()
+		require.NoError(t, server.Config.Shutdown(t.Context()))
+		assert.Equal(t, http.StatusServiceUnavailable, <-status)
+		assert.Less(t, time.Since(begun), 10*time.Second, "the time of a page")
+	})
+	t.Run("after 10 seconds", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, handler := hangs()
+			defer close(h.end)
+			begun, shown := time.Now(), httptest.NewRecorder()
+			handler.ServeHTTP(shown, httptest.NewRequest(http.MethodGet, "/ops/", nil))
+			assert.Equal(t, http.StatusServiceUnavailable, shown.Code)
+			assert.Equal(t, 10*time.Second, time.Since(begun))
+		})
+	})
 }
 
 // The handler tells the state of the session without a sign-in.

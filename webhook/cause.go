@@ -51,21 +51,31 @@ func Cause(event *Event, err error) string {
 	return text
 }
 
-// withoutValues replaces values of the event's data in text, the longest first: otherwise the
-// rest of a longer value would stay.
+// withoutValues replaces values of the event's data in text. Values that overlap are replaced
+// together: otherwise the rest of one would stay.
 func withoutValues(text string, event *Event) string {
-	var found []string
-	for form := range formsIn(event.Data.Raw()) {
-		if len(form) >= 3 && strings.Contains(text, form) {
-			found = append(found, form)
+	type span struct{ from, to int }
+	var spans []span
+	for _, value := range slices.Compact(slices.Sorted(formsIn(event.Data.Raw()))) {
+		for at := 0; len(value) >= 3; {
+			found := strings.Index(text[at:], value)
+			if found < 0 {
+				break
+			}
+			at += found + len(value)
+			spans = append(spans, span{at - len(value), at})
 		}
 	}
-	slices.SortFunc(found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	var pairs []string
-	for _, value := range slices.Compact(found) {
-		pairs = append(pairs, value, redact.Placeholder)
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var shown strings.Builder
+	end := 0
+	for _, s := range spans {
+		if s.from >= end {
+			shown.WriteString(text[end:s.from] + redact.Placeholder)
+		}
+		end = max(end, s.to)
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	return shown.String() + text[end:]
 }
 
 // formsIn yields the values in data, in each form that an error can show.

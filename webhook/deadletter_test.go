@@ -18,7 +18,7 @@ func TestCauseShowsNoValueOfTheEvent(t *testing.T) {
 	long := strings.Repeat("0123456789", 800)
 	event := parsed(t, `{"webhookEvent":"WB_Loan_Opened","data":{"ssn":"123-45-6789","short":"123","code":731904,
 		"name":"Ann \"A\" Lee","deep":[{"mail":"ann@example.com"}],"n":7,"yes":true,"amount":"ü€",
-		"by phone" : {"4155550100":"home"}, "byName":{"Lee, A\/B":1}, "note":"a<b \u00e9", "key":"`+long+`"}}`)
+		"by phone" : {"4155550100":"home"}, "country":"+14", "byName":{"Lee, A\/B":1}, "note":"a<b \u00e9", "key":"`+long+`"}}`)
 	for _, test := range []struct{ name, text, want string }{
 		{"no value", "loan closed", "loan closed"},
 		{"the longest value first", "ssn 123-45-6789 of 123", "ssn [redacted] of [redacted]"},
@@ -37,6 +37,7 @@ func TestCauseShowsNoValueOfTheEvent(t *testing.T) {
 			strings.Repeat(long, 2) + "x", "[redacted][redacted]x",
 		},
 		{"a name of a member that is a value", "no 4155550100 in by phone", "no [redacted] in [redacted]"},
+		{"values that overlap", "no +14155550100", "no [redacted]"},
 		{"a value as JSON escapes it", `{"note":"a\u003cb é"}`, `{"note":"[redacted]"}`},
 		{"a value as the event escapes it", `a<b \u00e9, Lee, A\/B`, "[redacted], [redacted]"},
 		{"a value with bytes that are not UTF-8", "731\xff904", "[redacted]"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -207,6 +208,21 @@ func TestRequestsAreCareful(t *testing.T) {
 	for _, url := range []string{"http://backend.example/ops", "http://192.0.2.1/ops", "http://localhost.example/ops"} {
 		assert.Contains(t, at(url), "use https in -url")
 	}
+}
+
+// TestResolveSaysHowManySendsThePersonSaw: the backend refuses a verdict of an older look.
+func TestResolveSaysHowManySendsThePersonSaw(t *testing.T) {
+	t.Parallel()
+	var body struct{ Sends int }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&body))
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	tt := &terminal{T: t, url: server.URL}
+	out, status := tt.run("resolve", "-sends", "3", "-why", "seen", "order-42/confirm", "not_happened")
+	require.Zero(t, status, out)
+	assert.Equal(t, 3, body.Sends)
 }
 
 func TestBackendThatRefuses(t *testing.T) {
