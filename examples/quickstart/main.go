@@ -2,25 +2,17 @@
 // bank data, offer, approval, documents, signature, loan and withdrawal with a one-time password.
 // Meanwhile it receives webhooks. A response is lost, and nothing happens twice.
 //
-// The program needs only Go, because it contains the service. With -base-url it calls a real
-// service and ends with the offer:
-//
-//	LENDING_USERNAME=… LENDING_PASSWORD=… go run ./examples/quickstart -base-url https://… -email customer@…
-//
-// The code for your own program is in journey.go.
+// The program needs only Go, because it contains the service. The command lending-probe calls a real
+// service. The code for your own program is in journey.go.
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -33,69 +25,34 @@ import (
 const createApplication = "POST /api/Application/create-application"
 
 func main() {
-	address := flag.String("base-url", "", "address of a real service; without it the embedded one is used")
-	email := flag.String("email", "", "e-mail address of the customer to create at a real service")
-	flag.Parse()
-	if err := run(context.Background(), *address, *email, os.Getenv, os.Stdin, os.Stdout); err != nil {
+	if err := run(context.Background(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, email string, getenv func(string) string, in io.Reader, out io.Writer) error {
-	username, password := getenv("LENDING_USERNAME"), getenv("LENDING_PASSWORD")
-	switch {
-	case address == "" && email == "":
-		return embedded(ctx, out)
-	case address == "" || email == "" || username == "" || password == "":
-		return errors.New("a real service needs -base-url, -email, LENDING_USERNAME and LENDING_PASSWORD")
-	}
-	terminal := bufio.NewReader(in)
-	client, err := connect(address, username, password, func(context.Context, lending.Challenge) (string, error) {
-		say(out, "The service sent a two-factor code. Enter the code:")
-		line, err := terminal.ReadString('\n')
-		if code := strings.TrimSpace(line); code != "" {
-			return code, nil
-		}
-		return "", errors.Join(errors.New("no code was entered"), err)
-	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	j := &journey{out: out, client: client, email: email}
-	return j.retrying(ctx, j.apply) // the fields of the approval are not published
-}
-
-// connect returns a client. With the log, a call with an idempotency key that is made again finds
-// out what has happened, instead of sending the command again.
-func connect(
-	address, username, password string, code func(context.Context, lending.Challenge) (string, error),
-) (*lending.Client, error) {
-	keys, err := idempotency.NewLog(store.NewMemory(), nil) // the stores under contrib survive the program
-	if err != nil {
-		return nil, err
-	}
-	return lending.New(address, lending.WithIdempotency(keys), lending.WithCredentials(lending.Credentials{
-		Username:  username,
-		Password:  lending.NewSecret(password),
-		TwoFactor: code,
-	}))
-}
-
-// embedded does the whole journey with a service in this program.
-func embedded(ctx context.Context, out io.Writer) error {
+// run does the whole journey with a service in this program.
+func run(ctx context.Context, out io.Writer) error {
 	mux := http.NewServeMux()
 	server := httptest.NewTLSServer(mux) // your server for webhooks
 	defer server.Close()
 	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(server.Client()))
 	defer service.Close()
 	say(out, "The service runs inside this program. Nothing leaves this machine.")
-	client, err := connect(service.URL, lendingtest.Username, lendingtest.Password,
-		func(context.Context, lending.Challenge) (string, error) {
+	// With the log, a call with an idempotency key that is made again finds out what has happened,
+	// instead of sending the command again. The stores under contrib survive the program.
+	keys, err := idempotency.NewLog(store.NewMemory(), nil)
+	if err != nil {
+		return err
+	}
+	client, err := lending.New(service.URL, lending.WithIdempotency(keys), lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
 			say(out, "The username and password are right. The service sends a two-factor code, which the program reads.")
 			return service.TwoFactorCode(lendingtest.Username), nil
-		})
+		},
+	}))
 	if err != nil {
 		return err
 	}
