@@ -18,7 +18,8 @@ func TestCauseShowsNoValueOfTheEvent(t *testing.T) {
 	long := strings.Repeat("0123456789", 800)
 	event := parsed(t, `{"webhookEvent":"WB_Loan_Opened","data":{"ssn":"123-45-6789","short":"123","code":731904,
 		"name":"Ann \"A\" Lee","deep":[{"mail":"ann@example.com"}],"n":7,"yes":true,"amount":"ü€",
-		"by phone" : {"4155550100":"home"}, "country":"+14", "byName":{"Lee, A\/B":1}, "note":"a<b \u00e9", "key":"`+long+`"}}`)
+		"by phone" : {"4155550100":"home"}, "country":"+14",
+		"byName":{"Lee, A\/B":1}, "note":"a<b \u00e9", "key":"`+long+`"}}`)
 	for _, test := range []struct{ name, text, want string }{
 		{"no value", "loan closed", "loan closed"},
 		{"the longest value first", "ssn 123-45-6789 of 123", "ssn [redacted] of [redacted]"},
