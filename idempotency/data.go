@@ -10,8 +10,9 @@ import (
 )
 
 // formatVersion is the version of the entries of keys and of locks. A release that only adds members
-// keeps the version: replicas of an older release then keep the members. Only the member response of
-// an entry has personal data, because [Log.Sweep] of an older release removes no other.
+// keeps the version: replicas of an older release then keep the members of a key's entry, and lose
+// those of a lock's entry. Keep personal data in the member response only: [Log.Sweep] of an older
+// release removes no other member.
 const formatVersion format.Version = 1
 
 // entryData is the decoded [store.Entry].Data of a key.

@@ -138,7 +138,7 @@ func (s *settings) validate() error {
 	return c.err()
 }
 
-const oneAccount = "a log with Formerly serves a single account"
+const oneAccount = "a log with Formerly serves a single account; give this account a log of its own"
 
 // serves reports whether a client of account may use the log: a log with Formerly could not tell the
 // keys of several accounts apart.

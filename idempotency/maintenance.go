@@ -91,12 +91,12 @@ func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry
 	defer stop()
 	late := s.MaxLateness - idle
 	f, err := s.endOther(ctx, client, entry, &d)
-	switch isCallers := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue || s.repeats(d.Request.Route); {
+	switch callDecides := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue || s.repeats(d.Request.Route); {
 	case errors.Is(err, errNeedsRequest):
 		return 0, nil
 	case err != nil:
 		return recheck(idle, s.MaxLateness), err
-	case f.evidence == happened || f.evidence == absent && late <= 0 || isCallers:
+	case f.evidence == happened || f.evidence == absent && late <= 0 || callDecides:
 		return 0, nil
 	case late > 0:
 		return recheck(idle, late), nil

@@ -278,6 +278,7 @@ func TestVerdictNamesTheCustomerOfTheRequest(t *testing.T) {
 		all := service.Snapshot().Customers
 		own := all[len(all)-1].ID
 		require.NoError(t, log.Resolve(t.Context(), "the/key", says(record(own))))
+		service.Fail(fake.EmailRoute, lendingtest.Fault{Status: 403}) // a check that can tell nothing trusts the person
 		for range 2 {
 			id, err := create()
 			require.NoError(t, err)

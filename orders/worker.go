@@ -55,7 +55,7 @@
 //
 // The worker calls over once for an order that is over. Over records the reason, and takes the
 // order out of the list. The worker does not call the step again. Once a person or the program has
-// corrected the order and listed it again, the next pass calls the step, or a Hint. If over fails,
+// corrected the order and listed it again, the next pass or a Hint calls the step. If over fails,
 // the next pass calls over again.
 //
 // Over can also leave the order in the list, to go on in another way: it stores the corrected

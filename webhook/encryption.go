@@ -7,8 +7,9 @@ import (
 )
 
 // Encryption encrypts the events that an inbox stores, with AES-256-GCM: events carry one-time
-// passwords and personal data. A nil Encryption stores them as received. An inbox also reads the
-// events of the other kind, so encryption can be switched on and off.
+// passwords and personal data. A nil Encryption stores them as received. An inbox with an
+// Encryption also reads events that were stored as received, so encryption can be switched on at any
+// time. A nil Encryption opens no encrypted event: empty the inbox before you switch encryption off.
 //
 // The name, the time and the [Event.Key] of an event stay readable. The key is a hash of the body,
 // in which the service's own random id keeps the other values from being guessed.

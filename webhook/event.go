@@ -134,13 +134,15 @@ func (e *Event) Mentions(ids ...string) bool {
 	if contains(string(body)) {
 		return true
 	}
-	for decoder := json.NewDecoder(bytes.NewReader(body)); bytes.ContainsRune(body, '\\'); { // escaped characters
+	if !bytes.ContainsRune(body, '\\') {
+		return false
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(body)); ; { // escaped characters
 		token, err := decoder.Token()
 		if text, ok := token.(string); err != nil || ok && contains(text) {
 			return err == nil
 		}
 	}
-	return false
 }
 
 // UnmarshalJSON parses data with [Parse].

@@ -2,6 +2,7 @@ package claimer
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -18,7 +19,7 @@ const (
 
 var (
 	errNoBy    = errors.New("lending/webhook: dead letters: By or Why is empty; name the person who decides, and the reason")
-	errTooMany = errors.New("lending/webhook: dead letters: too many in one call; pass at most 500, or use RedriveAll and DropAll")
+	errTooMany = errors.New("lending/webhook: dead letters: too many in one call; pass at most 500 ids; RedriveAll and DropAll take any number")
 	errErased  = errors.New("lending/webhook: erase: pass the ids of the person, each of at least 8 bytes: a shorter text could be a part of any value")
 )
 
@@ -40,18 +41,13 @@ func CheckDrop(by, why string, ids []string) error {
 
 // CheckErase returns the error of invalid arguments of Erase.
 func CheckErase(by, why string, ids []string) error {
-	for _, id := range ids {
-		if len(id) < MinErased {
-			return errErased
-		}
-	}
-	if len(ids) == 0 {
+	if len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return len(id) < MinErased }) {
 		return errErased
 	}
 	return CheckDrop(by, why, ids)
 }
 
-// Limit returns a limit between 1 and MaxDeadLetters; 0 or less means all of them.
+// Limit returns a limit between 1 and MaxDeadLetters; 0 or less means MaxDeadLetters.
 func Limit(limit int) int {
 	if limit <= 0 {
 		return MaxDeadLetters

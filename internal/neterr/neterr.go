@@ -163,7 +163,8 @@ var refusals = []string{
 	"unknown certificate", "unknown certificate authority", "certificate required",
 }
 
-// IsTLS reports whether TLS failed because of a certificate or with an alert of the server, or may have.
+// IsTLS reports whether TLS failed because of a certificate, or with an alert of the server. It also
+// reports an HTTP/2 connection that the server closed at once: a refused certificate can be the reason.
 func IsTLS(err error) bool { return IsCertificate(err) || alert(err) != "" || isUnborn(err) }
 
 // IsRefusal reports whether the server refused the certificate of the client.

@@ -102,14 +102,15 @@ func TestRejectedPasswordIsNotSentAgain(t *testing.T) {
 
 		secrets.err, secrets.asked = errors.New("the vault is sealed: outdated"), 0
 		service.RevokeTokens()
-		for range 60 {
+		for range 3600 {
 			err = read(t.Context(), client)
 			require.Error(t, err)
-			bubble.Elapse(time.Minute)
+			bubble.Elapse(time.Second)
 		}
 		require.ErrorContains(t, err, "the Current function of Credentials failed")
 		assert.NotContains(t, err.Error(), "sealed")
 		secrets.err = nil
+		bubble.Elapse(time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		assert.LessOrEqual(t, secrets.asked, 70, "the pause holds for the vault too")
 	})
@@ -155,4 +156,19 @@ type savedTexts struct {
 func (s *savedTexts) Save(ctx context.Context, token lending.StoredToken) error {
 	s.texts.WriteString(token.Data.Reveal())
 	return s.TokenStore.Save(ctx, token)
+}
+
+// A vault that is down delays no process with another vault.
+func TestSealedVaultDelaysNoOther(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		changePassword(service, "the password")
+		sealed, open := &vault{err: errors.New("sealed")}, &vault{password: "the password"}
+		first := fake.SignIn(t, service, sealed.in, lending.WithTokenStore(store))
+		for range 60 {
+			require.Error(t, read(t.Context(), first))
+			bubble.Elapse(time.Second)
+		}
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, open.in, lending.WithTokenStore(store))))
+	})
 }
