@@ -197,3 +197,35 @@ func TestSecondWalkListsTheRecordsOfBoth(t *testing.T) {
 		assert.Len(t, two.Made, 2*len(one.Made))
 	})
 }
+
+// Durations of two runs never agree to the digit.
+func TestDurationsAreAlikeWithinASecondOrAQuarter(t *testing.T) {
+	for _, test := range []struct {
+		was, now string
+		want     bool
+	}{
+		{"10s", "12s", true},
+		{"10s", "14s", false},
+		{"0s", "1s", true},
+		{"0s", "2s", false},
+		{"404", "404", true},
+		{"404", "400", false},
+	} {
+		t.Run(test.was+" and "+test.now, func(t *testing.T) {
+			assert.Equal(t, test.want, alike(test.was, test.now))
+		})
+	}
+}
+
+// A header of the service holds anything: service.json shows no more than the form of a media type.
+func TestMediaTypeShowsNoValue(t *testing.T) {
+	for _, test := range []struct{ name, header, want string }{
+		{"a media type", "application/json; charset=utf-8", "application/json"},
+		{"a value", "ada@example.com", "no content type"},
+		{"nothing", "", "no content type"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, mediaType(http.Header{"Content-Type": {test.header}}))
+		})
+	}
+}

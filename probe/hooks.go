@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // hooks receives the webhooks of the walk. It answers the first delivery with 500.
@@ -42,7 +43,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	h.deliveries = append(h.deliveries, delivery{
 		envelope.WebhookEvent, envelope.ID + envelope.WebhookEvent + string(envelope.Data), string(body),
-		envelope.CreationTimeUTC.Time, time.Now(), r.Header.Get("abp-webhook-signature"),
+		envelope.CreationTimeUTC.Time, time.Now(), r.Header.Get(webhook.SignatureHeader),
 	})
 	if len(h.deliveries) == 1 {
 		w.WriteHeader(http.StatusInternalServerError)

@@ -101,7 +101,7 @@ func (p *prober) partner(ctx context.Context) {
 	list := func(skip, take int) ([]json.RawMessage, error) {
 		return raws(p.client.Applications.ListByPartner(ctx, p.o.Partner, &lending.ListOptions{Skip: skip, Take: take}))
 	}
-	p.pages(ctx, "get-partner-applications", list)
+	p.pages("get-partner-applications", list)
 	p.cap(ctx, "get-partner-applications", "/api/Application/get-partner-applications/{partnerId}", p.o.Partner.String())
 	if records, err := list(0, 1); err == nil && len(records) > 0 && p.o.Customer.IsZero() {
 		var found named
@@ -156,10 +156,10 @@ func (p *prober) loan(ctx context.Context, id lending.LoanID) {
 	p.try(c.Loans.IsEnabled(ctx, id))
 	p.try(c.Loans.IsClosed(ctx, id))
 	p.try(c.Loans.EarlyRepayment(ctx, id))
-	p.pages(ctx, "get-transactions", func(skip, take int) ([]json.RawMessage, error) {
+	p.pages("get-transactions", func(skip, take int) ([]json.RawMessage, error) {
 		return raws(c.Loans.Transactions(ctx, id, &lending.ListOptions{Skip: skip, Take: take}))
 	})
-	p.pages(ctx, "get-withdrawals", func(skip, take int) ([]json.RawMessage, error) {
+	p.pages("get-withdrawals", func(skip, take int) ([]json.RawMessage, error) {
 		page, err := c.Loans.Withdrawals(ctx, id, &lending.PagedOptions{Skip: skip, Take: take})
 		if err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func raws[R interface{ Raw() json.RawMessage }](records []R, err error) (list []
 }
 
 // pages compares one page of four records with two pages of two.
-func (p *prober) pages(_ context.Context, name string, list func(skip, take int) ([]json.RawMessage, error)) {
+func (p *prober) pages(name string, list func(skip, take int) ([]json.RawMessage, error)) {
 	four, err1 := list(0, 4)
 	first, err2 := list(0, 2)
 	second, err3 := list(2, 2)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
 // pause is the time after which an idle connection should still be open.
@@ -139,14 +140,7 @@ func reason(err error) string {
 
 // wait waits, and returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Sleep(ctx, d) == nil
 }
 
 // until calls seen until it returns true, and returns the time until then in whole seconds: 0 if

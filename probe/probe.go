@@ -110,7 +110,7 @@ type Result struct {
 	Findings []Finding
 	Made     []Made // by all runs with the same file
 	// MaxLateness is the least value for idempotency.Options.MaxLateness that agrees with the
-	// waits of the walk; 0 without a walk. A measurement proves no limit.
+	// waits of the run; 0 without a walk or a withdrawal. A measurement proves no limit.
 	MaxLateness time.Duration
 	Err         error
 }
@@ -308,7 +308,7 @@ func (p *prober) several(name, value string) {
 }
 
 // unseen records why an assumption was not measured.
-func (p *prober) unseen(name string, why string) {
+func (p *prober) unseen(name, why string) {
 	if p.why[name] == "" {
 		p.why[name] = why
 	}
@@ -322,14 +322,13 @@ func (p *prober) result() Result {
 	for _, d := range differences(against, p.run.Learned) {
 		found[d.assumption] = append(found[d.assumption], d.text)
 	}
-	longest := time.Duration(0)
+	longest, measured := time.Duration(0), false
 	for name, value := range p.run.Learned.Facts {
 		if d, err := time.ParseDuration(value); err == nil && (strings.HasPrefix(name, "read lag") || name == "late execution") {
-			longest = max(longest, d)
-			r.MaxLateness = max(r.MaxLateness, time.Second)
+			longest, measured = max(longest, d), true
 		}
 	}
-	if r.MaxLateness > 0 {
+	if measured {
 		late, _ := time.ParseDuration(p.run.Learned.Facts["late execution"])
 		r.MaxLateness = max(10*time.Second, (2 * (longest + late)).Round(10*time.Second))
 	}

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,5 +197,5 @@ func zones(s *shapes.Shape) string {
 }
 
 func letters(word string) string {
-	return string(bytes.ToLower([]byte(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(word))))
+	return strings.ToLower(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(word))
 }

@@ -5,7 +5,7 @@ package assumption
 // Level is the part of the probe that measures an assumption.
 type Level string
 
-// The levels of the probe. Each includes those before it.
+// The levels of the probe. Each includes Look; Events includes Walk.
 const (
 	Look   Level = "look"   // reads only
 	Walk   Level = "walk"   // creates a marked customer and an application
