@@ -113,14 +113,14 @@ const throughProxy = "LENDING_TEST_THROUGH_PROXY"
 // TestConformance tries every call with every fault of testdata/conformance.json.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	tryAll(t, conformanceTrials(t, false))
+	tryAll(t, conformanceTrials(t, false), 96) // most trials wait for a back-off or a socket
 }
 
 // TestConformanceWithOwnTLSAndHeaders tries each call with a third of the faults, and all faults, with
 // client certificates, a private CA, and the header of a gateway.
 func TestConformanceWithOwnTLSAndHeaders(t *testing.T) {
 	t.Parallel()
-	tryAll(t, conformanceTrials(t, true))
+	tryAll(t, conformanceTrials(t, true), 16) // each connection costs a handshake with two certificates
 }
 
 // TestConformanceThroughProxy has the same in a process of its own, because net/http reads the
@@ -160,13 +160,15 @@ func TestConformanceThroughProxy(t *testing.T) {
 	assert.Greater(t, int(connected.Load()), 100)
 }
 
-func tryAll(t *testing.T, trials []*trial) {
+// tryAll makes the trials, so many at once for each processor: a handshake that waits for a processor
+// for 10 seconds fails.
+func tryAll(t *testing.T, trials []*trial, atOnce int) {
 	t.Helper()
 	require.Greater(t, len(trials), 500)
 	foreign := newStranger(t)
 	queue := make(chan *trial)
 	var workers sync.WaitGroup
-	for range 128 * runtime.GOMAXPROCS(0) { // most trials wait for a back-off or a socket
+	for range atOnce * runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for tr := range queue {
 				tr.run(t, foreign.Addr())
