@@ -87,8 +87,8 @@ mutants: ## Break the code of the package PKG=./webhook in many places, and list
 
 ##@ Gates
 
-.PHONY: check lint docs api released versions cross axe-peer openapi-peer restate-peer vuln tools-test
-check: cover race contrib axe-peer openapi-peer restate-peer tools-test lint docs api released versions cross vuln demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api released versions cross axe-peer openapi-peer vuln tools-test
+check: cover race contrib axe-peer openapi-peer tools-test lint docs api released versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
 # less processor time if it collects garbage less often.
@@ -142,9 +142,6 @@ axe-peer: ## Run tests/browser, and judge the pages with axe-core in chromium; s
 
 openapi-peer: ## Run tests/openapi, and have Prism judge every answer of lendingtest; says so and goes on without when npm cannot be had
 	@tools/prism.sh $(BIN)/prism
-
-restate-peer: ## See orders through with workers of Restate's server that are killed; says so and goes on when npm cannot be had
-	@tools/restate.sh $(BIN)/restate
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB) $(TESTS),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)

@@ -17,3 +17,5 @@ func once[T any](ctx restate.Context, step func(restate.RunContext) (T, error)) 
 		return result, err
 	}, restate.WithInitialRetryInterval(200*time.Millisecond), restate.WithMaxRetryInterval(time.Minute))
 }
+
+var _ = once[any] // of docs/workflows.md
