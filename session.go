@@ -263,13 +263,6 @@ func shownSignInError(err error) error {
 // engineStore is a [TokenStore] as the engine of a session sees it. It contains panics.
 type engineStore struct{ store opaque.Value[TokenStore] }
 
-// Tune lets a store of the tests tune the engine.
-func (s engineStore) Tune(config *signin.Config) {
-	if tuner, ok := s.store().(signin.Tuner); ok {
-		tuner.Tune(config)
-	}
-}
-
 func (s engineStore) Load(ctx context.Context) (stored signin.Stored, err error) {
 	err = storeStep(func() error {
 		token, err := s.store().Load(ctx)

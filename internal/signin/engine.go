@@ -40,13 +40,6 @@ type Config struct {
 	Now    func() time.Time                       // nil for time.Now
 }
 
-// Tuner is a store that changes the configuration, for tests with repeatable runs. Code outside
-// this module cannot implement it.
-type Tuner interface {
-	// Tune changes the configuration.
-	Tune(config *Config)
-}
-
 // Issue is a token as issued by the service.
 type Issue struct {
 	Token   string
@@ -107,9 +100,6 @@ const maxRefused = 16
 
 // New returns an engine without a token.
 func New(config Config) *Engine {
-	if tuner, ok := config.Store.(Tuner); ok {
-		tuner.Tune(&config)
-	}
 	if config.Jitter == nil {
 		config.Jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
 	}

@@ -14,14 +14,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/signin"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 )
 
 // emptyStore keeps nothing and has one lease after another.
-type emptyStore struct{ fence atomic.Int64 }
+type emptyStore struct {
+	fence    atomic.Int64
+	released atomic.Pointer[func()] // called once, when a lease is given back
+}
 
 func (*emptyStore) Load(context.Context) (signin.Stored, error) { return signin.Stored{}, nil }
 func (*emptyStore) Save(context.Context, signin.Stored) error   { return nil }
-func (*emptyStore) Release(context.Context, string) error       { return nil }
+func (s *emptyStore) Release(context.Context, string) error {
+	if released := s.released.Swap(nil); released != nil {
+		(*released)()
+	}
+	return nil
+}
+
 func (s *emptyStore) Acquire(context.Context, string, time.Duration) (int64, error) {
 	return s.fence.Add(1), nil
 }
@@ -29,7 +39,11 @@ func (s *emptyStore) Acquire(context.Context, string, time.Duration) (int64, err
 // counted are the steps of an engine whose tokens live for life.
 type counted struct {
 	signIns, refreshes int
+	reports            int   // to the log
 	failure            error // of a sign-in
+	lost               error // of a refresh
+	takes              time.Duration
+	store              emptyStore
 }
 
 func newEngine(t *testing.T, life time.Duration, now func() time.Time) (*signin.Engine, *counted) {
@@ -37,16 +51,23 @@ func newEngine(t *testing.T, life time.Duration, now func() time.Time) (*signin.
 	steps := &counted{}
 	issue := func(kind string, n *int) (signin.Issue, error) {
 		*n++
+		bubble.Elapse(steps.takes)
 		begun := now()
 		return signin.Issue{Token: fmt.Sprint(kind, *n), Issued: begun, Expires: begun.Add(life)}, steps.failure
 	}
 	e := signin.New(signin.Config{
-		Store: &emptyStore{}, Now: now,
+		Store: &steps.store, Now: now,
 		SignIn: func(context.Context) (signin.Issue, error) { return issue("sign-in ", &steps.signIns) },
 		Refresh: func(context.Context, string, time.Duration) (signin.Issue, error) {
-			return issue("refresh ", &steps.refreshes)
+			issued, _ := issue("refresh ", &steps.refreshes)
+			return issued, steps.lost
 		},
-		Report:        func(doing string, err error) { t.Errorf("%s: %v", doing, err) },
+		Report: func(doing string, err error) {
+			if steps.reports++; steps.lost == nil {
+				t.Errorf("%s: %v", doing, err)
+			}
+		},
+		Jitter:        func(most time.Duration) time.Duration { return most / 2 },
 		EncodeFailure: func(error) []byte { return nil },
 		DecodeFailure: func([]byte) error { return signin.ErrRefused },
 	})
@@ -125,6 +146,87 @@ func wakeUp(t time.Time, asleep time.Duration) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&t))
 	*wall += uint64(asleep/time.Second) << 30
 	return t
+}
+
+// A caller whose token is replaced while it asks for the token renews neither.
+func TestReplacedTokenIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var meanwhile atomic.Pointer[func()]
+		e, steps := newEngine(t, time.Hour, func() time.Time {
+			if replace := meanwhile.Swap(nil); replace != nil {
+				(*replace)()
+			}
+			return time.Now()
+		})
+		take(t, e)
+		bubble.Elapse(51 * time.Minute) // a renewal is due
+		replace := func() { assert.NoError(t, e.SignIn(t.Context())) }
+		meanwhile.Store(&replace)
+		take(t, e)
+		synctest.Wait()
+		assert.Equal(t, "refresh 1", take(t, e))
+		assert.Equal(t, 1, steps.refreshes)
+	})
+}
+
+// A token refused while its lease is given back is not given out, if there is another.
+func TestTokenRefusedAtTheEndOfItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, steps := newEngine(t, time.Hour, time.Now)
+		another := func() {
+			<-e.Drop("sign-in 1")
+			assert.NoError(t, e.Do(t.Context(), func(context.Context) (signin.Issue, error) {
+				return signin.Issue{Token: "another", Issued: time.Now(), Expires: time.Now().Add(time.Hour)}, nil
+			}))
+		}
+		steps.store.released.Store(&another)
+		assert.Equal(t, "another", take(t, e))
+	})
+}
+
+// The sign-in of a person during a pause serves the callers meanwhile.
+func TestCallersShareTheSignInOfAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, steps := newEngine(t, time.Hour, time.Now)
+		steps.failure = &signin.Failure{Err: signin.ErrRefused, Class: signin.Refused}
+		_, _, _, err := e.Token(t.Context())
+		require.ErrorIs(t, err, signin.ErrRefused)
+		steps.failure, steps.takes = nil, time.Second
+		go func() { assert.NoError(t, e.SignIn(t.Context())) }()
+		synctest.Wait()
+		assert.Equal(t, "sign-in 2", take(t, e))
+	})
+}
+
+// A failed refresh is tried again after a quarter of the token's remaining use.
+func TestFailedRefreshIsTriedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, steps := newEngine(t, time.Hour, time.Now)
+		steps.lost = &signin.Failure{Err: signin.ErrRefused}
+		for range 6 * 61 {
+			take(t, e)
+			bubble.Elapse(10 * time.Second)
+		}
+		assert.Equal(t, 14, steps.refreshes, "in 15 minutes")
+		assert.Equal(t, 14, steps.reports, "each to the log")
+		assert.Equal(t, 2, steps.signIns, "at the end of the token")
+	})
+}
+
+// A Keepalive refreshes a token of a short life in time.
+func TestKeepaliveOfAShortLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, steps := newEngine(t, 10*time.Second, time.Now)
+		take(t, e)
+		go func() { assert.ErrorIs(t, e.Keepalive(t.Context()), signin.ErrClosed) }()
+		bubble.Elapse(time.Minute)
+		synctest.Wait()
+		take(t, e)
+		assert.Equal(t, 1, steps.signIns)
+		assert.InDelta(t, 8, steps.refreshes, 2)
+		e.Close()
+		synctest.Wait()
+	})
 }
 
 // A session that lives for months forgets the tokens that were refused long ago.
