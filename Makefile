@@ -105,7 +105,7 @@ docs: tools ## Comments name existing declarations, comments and tests are plain
 	  $(BIN)/check words || failed=1; \
 	  ($(call in-modules,$(MODULES),$(BIN)/check comments $$(go list ./... | grep -v /internal/test/))) || failed=1; exit $$failed
 
-api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do; REF=v1.2.0 compares with that version
+api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do, and no store of a release; REF=v1.2.0 compares with that version
 	@tools/api.sh $(BIN)/apidiff $(REF)
 
 released: proxy ## An empty module gets every module of the last commit offline, by GOPROXY and by tags, and runs README's programs

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The gate holds exported names from the first tag on, in the modules under contrib too.
+// The gate holds exported names from the first tag on, in the modules under contrib too, and the stores
+// of each release.
 func TestAPI(t *testing.T) {
 	apidiff := filepath.Join(t.TempDir(), "apidiff")
 	if out, err := exec.Command("go", "build", "-o", apidiff,
@@ -20,10 +21,13 @@ func TestAPI(t *testing.T) {
 		code      = "package p\n\ntype T struct{ F int }\n\nfunc F(n int) {}\n"
 		main      = "example.com/p"
 		contrib   = "example.com/p/contrib/c"
+		stored    = "contrib/c/testdata/released/v0.1/store"
+		lost      = "api: these stores of v0.1.0 have changed or are gone; restore them, " +
+			"with git checkout v0.1.0 -- FILE:\n" + stored
 	)
 	for _, test := range []struct {
 		name, tag, action string
-		change            map[string]string // by file
+		change            map[string]string // by file; "" removes it
 		want              string            // the last line
 		fails             bool
 	}{
@@ -58,6 +62,8 @@ func TestAPI(t *testing.T) {
 			change: map[string]string{"p.go": code[:len(code)-len("func F(n int) {}\n")]},
 			want:   main + ": F: removed\napi: CHANGELOG.md says what callers have to do",
 		},
+		{name: "a store edited", tag: "v0.1.0", change: map[string]string{stored: "other"}, fails: true, want: lost},
+		{name: "a store gone", tag: "v0.1.0", change: map[string]string{stored: ""}, fails: true, want: lost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -82,6 +88,7 @@ func TestAPI(t *testing.T) {
 			write("p.go", code)
 			write("contrib/c/go.mod", "module "+contrib+"\n\ngo 1.26\n")
 			write("contrib/c/p.go", code)
+			write(stored, "written once")
 			git := [][]string{
 				{"init", "-q"},
 				{"add", "."},
@@ -98,6 +105,9 @@ func TestAPI(t *testing.T) {
 			write("CHANGELOG.md", strings.Replace(changelog, "%s", test.action, 1))
 			for file, text := range test.change {
 				write(file, text)
+				if text == "" {
+					_ = os.Remove(filepath.Join(dir, file))
+				}
 			}
 			script, err := filepath.Abs("api.sh")
 			if err != nil {

@@ -46,7 +46,7 @@ func TestFileOfANewerReleaseStays(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, open(t, path, nil).Close())
-	change(t, path, func(tx *bbolt.Tx) error {
+	edit(t, path, func(tx *bbolt.Tx) error {
 		bucket, err := tx.CreateBucket([]byte("format"))
 		return errors.Join(err, bucket.Put([]byte("format"), []byte("3")))
 	})
@@ -60,14 +60,6 @@ func TestFileOfANewerReleaseStays(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
-}
-
-func change(t *testing.T, path string, apply func(tx *bbolt.Tx) error) {
-	t.Helper()
-	db, err := bbolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(apply))
-	require.NoError(t, db.Close())
 }
 
 // An event with an unknown encryption key waits for another process, and is no dead letter.
@@ -86,7 +78,7 @@ func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	_, err = inbox.Erase(t.Context(), webhook.Decision{By: "kim", Why: "asked"}, "the person's id")
 	require.ErrorContains(t, err, "check the encryption keys of the inbox")
 	require.NoError(t, inbox.Close())
-	change(t, path, func(tx *bbolt.Tx) error {
+	edit(t, path, func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte("waiting")).ForEach(func(_, tries []byte) error {
 			require.Equal(t, []byte{0, 0, 0, 0}, tries, "the claim is no try")
 			return nil

@@ -5,6 +5,7 @@ package released
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -29,14 +30,41 @@ func Each(t *testing.T, write, read func(t *testing.T, folder string)) {
 	if *release != "" {
 		require.NoError(t, os.MkdirAll(folders, 0o750))
 		require.NoError(t, os.Mkdir(filepath.Join(folders, *release), 0o750), "a release is written once")
-		t.Run("write", func(t *testing.T) { write(t, filepath.Join(folders, *release)) })
+		t.Run("write", func(t *testing.T) {
+			folder := filepath.Join(folders, *release)
+			write(t, folder)
+			require.NoError(t, os.WriteFile(filepath.Join(folder, sumsFile), []byte(sums(t, folder)), 0o600))
+		})
 	}
 	entries, err := os.ReadDir(folders)
 	require.NoError(t, err)
 	require.NotEmpty(t, entries)
 	for _, entry := range entries {
-		t.Run(entry.Name(), func(t *testing.T) { read(t, filepath.Join(folders, entry.Name())) })
+		t.Run(entry.Name(), func(t *testing.T) {
+			folder := filepath.Join(folders, entry.Name())
+			written, err := os.ReadFile(filepath.Join(folder, sumsFile))
+			require.NoError(t, err)
+			require.Equal(t, string(written), sums(t, folder), "somebody has edited a store of a release: restore it from git")
+			read(t, folder)
+		})
 	}
+}
+
+const sumsFile = "SHA256SUMS"
+
+// sums returns the checksums of the files of a release, as sha256sum prints them.
+func sums(t *testing.T, folder string) (all string) {
+	t.Helper()
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, file := range files {
+		if file.Name() != sumsFile {
+			content, err := os.ReadFile(filepath.Join(folder, file.Name()))
+			require.NoError(t, err)
+			all += fmt.Sprintf("%x  %s\n", sha256.Sum256(content), file.Name())
+		}
+	}
+	return all
 }
 
 // Keep keeps the keys of events longer than any test data lives.
@@ -151,11 +179,10 @@ func entry(state store.State) store.Entry {
 // FillEntries saves an entry in each state, and the same encrypted.
 func FillEntries(t *testing.T, entries store.Store) {
 	t.Helper()
-	for _, entries := range []store.Store{entries, encrypted(t, entries)} {
+	for prefix, entries := range both(t, entries) {
 		for _, state := range states {
 			e := entry(state)
-			e.Key = prefix(entries) + e.Key
-			e.Lock = prefix(entries) + e.Lock
+			e.Key, e.Lock = prefix+e.Key, prefix+e.Lock
 			require.NoError(t, entries.Save(t.Context(), e))
 		}
 	}
@@ -164,10 +191,10 @@ func FillEntries(t *testing.T, entries store.Store) {
 // ReadEntries reads the entries of FillEntries, and saves each of them once more.
 func ReadEntries(t *testing.T, entries store.Store) {
 	t.Helper()
-	for _, entries := range []store.Store{entries, encrypted(t, entries)} {
+	for prefix, entries := range both(t, entries) {
 		for _, state := range states {
 			want := entry(state)
-			want.Key, want.Lock, want.Revision = prefix(entries)+want.Key, prefix(entries)+want.Lock, 1
+			want.Key, want.Lock, want.Revision = prefix+want.Key, prefix+want.Lock, 1
 			got, err := entries.Load(t.Context(), want.Key)
 			require.NoError(t, err)
 			require.NotNil(t, got, "%s", want.Key)
@@ -191,21 +218,14 @@ func ReadEntries(t *testing.T, entries store.Store) {
 	}
 }
 
-func encrypted(t *testing.T, entries store.Store) store.Store {
+const sealed = "encrypted " // prefix of the keys of the encrypted store
+
+// both returns a store and the same encrypted, by the prefix of their keys.
+func both(t *testing.T, entries store.Store) map[string]store.Store {
 	t.Helper()
 	encrypted, err := store.NewEncrypted(entries, encryptionKey)
 	require.NoError(t, err)
-	return sealed{encrypted}
-}
-
-// sealed marks an encrypted store.
-type sealed struct{ store.Store }
-
-func prefix(entries store.Store) string {
-	if _, ok := entries.(sealed); ok {
-		return "encrypted "
-	}
-	return ""
+	return map[string]store.Store{"": entries, sealed: encrypted}
 }
 
 const fence = 1_700_000_000_000_000
