@@ -20,10 +20,6 @@ import (
 type ListOptions struct {
 	Skip int // number of records to leave out
 	Take int // largest number of records to return, up to 200; 0 for the service's default
-
-	// ReadAhead makes an iterator fetch the next page while its caller handles the present page.
-	// Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
-	ReadAhead bool
 }
 
 // PagedOptions select a part of a list, in either order.
@@ -31,10 +27,6 @@ type PagedOptions struct {
 	Skip       int // number of records to leave out
 	Take       int // largest number of records to return, up to 200; 0 for the service's default
 	Descending bool
-
-	// ReadAhead makes an iterator fetch the next page while its caller handles the present page.
-	// Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
-	ReadAhead bool
 }
 
 // paged returns the same options with a direction.
@@ -42,7 +34,7 @@ func (o *ListOptions) paged() *PagedOptions {
 	if o == nil {
 		return nil
 	}
-	return &PagedOptions{Skip: o.Skip, Take: o.Take, ReadAhead: o.ReadAhead}
+	return &PagedOptions{Skip: o.Skip, Take: o.Take}
 }
 
 // list returns the same options without the direction.
@@ -144,10 +136,9 @@ type rawRecord interface{ Raw() json.RawMessage }
 
 // page is a part of a list as received.
 type page[T any] struct {
-	records  []T
-	total    int // -1 if the service does not say
-	err      error
-	panicked any // the value of a panic while fetching ahead
+	records []T
+	total   int // -1 if the service does not say
+	err     error
 }
 
 func pageOfList[T any](records []T, err error) page[T] {
@@ -161,27 +152,6 @@ func pageOfTotal[T any](p *Page[T], err error) page[T] {
 	return page[T]{records: p.Data, total: p.total()}
 }
 
-// fetchAhead fetches a page in a goroutine, where a panic would end the program. wait returns
-// the page, and repeats the panic in the caller's goroutine.
-func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
-	fetched := make(chan page[T], 1)
-	go func() {
-		p := page[T]{err: errNoAnswer} // if the goroutine is made to exit
-		defer func() {
-			p.panicked = recover()
-			fetched <- p
-		}()
-		p = fetch()
-	}()
-	return func() page[T] {
-		p := <-fetched
-		if p.panicked != nil {
-			panic(p.panicked)
-		}
-		return p
-	}
-}
-
 // walk yields the records that fetch returns, from Skip on. It advances by the number of
 // received records, and ends at the total or at an empty page.
 func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(context.Context, *PagedOptions) page[T]) iter.Seq2[T, error] {
@@ -191,21 +161,9 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 	}
 	o.Take = min(cmp.Or(o.Take, maxTake), maxTake)
 	return func(yield func(T, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		var next func() page[T] // waits for the page fetched ahead; nil if there is none
-		defer func() {
-			cancel()
-			if next != nil {
-				next()
-			}
-		}()
 		seed, seen := maphash.MakeSeed(), map[uint64]bool{}
 		for o := o; ; { // each range begins at Skip
-			get := func() page[T] { return fetch(ctx, &o) }
-			if next != nil {
-				get, next = next, nil
-			}
-			p := get()
+			p := fetch(ctx, &o)
 			sum := sumOf(seed, p.records)
 			if p.err == nil && seen[sum] {
 				p.err = ErrRepeatedPage
@@ -216,16 +174,12 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 			}
 			seen[sum] = true
 			o.Skip += len(p.records)
-			last := len(p.records) == 0 || p.total >= 0 && o.Skip >= p.total
-			if o.ReadAhead && !last {
-				next = fetchAhead(func() page[T] { return fetch(ctx, &o) })
-			}
 			for _, record := range p.records {
 				if !yield(record, nil) {
 					return
 				}
 			}
-			if last {
+			if len(p.records) == 0 || p.total >= 0 && o.Skip >= p.total {
 				return
 			}
 		}

@@ -9,12 +9,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -328,7 +325,7 @@ func TestIteratorProperty(t *testing.T) {
 			return http.StatusOK, page
 		}
 		client := service.client(t)
-		opts := &lending.PagedOptions{Take: 1 + random.IntN(20), ReadAhead: random.IntN(2) == 0}
+		opts := &lending.PagedOptions{Take: 1 + random.IntN(20)}
 		var all []int
 		for range 3 { // resumed twice
 			got, err := numbers(t, client.Loans.AllTransactionsPaged(t.Context(), loanID(), opts))
@@ -348,130 +345,6 @@ func TestIteratorProperty(t *testing.T) {
 			opts.Skip = page.Skip
 		}
 	}
-}
-
-func TestReadAheadOverlapsNetworkAndCaller(t *testing.T) {
-	for _, ahead := range []bool{false, true} {
-		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := &script{answer: func(q url.Values) (int, string) {
-					<-time.After(time.Second) // the network
-					return array(1000)(q)
-				}}
-				start := time.Now()
-				walk := service.client(t).Loans.AllTransactions(t.Context(), loanID(),
-					&lending.ListOptions{ReadAhead: ahead})
-				n := 0
-				for _, err := range walk {
-					require.NoError(t, err)
-					if n++; n%200 == 0 {
-						<-time.After(time.Second) // the caller
-					}
-				}
-				assert.Equal(t, 1000, n)
-				if ahead {
-					assert.Equal(t, 6*time.Second, time.Since(start))
-				} else {
-					assert.Equal(t, 11*time.Second, time.Since(start))
-				}
-			})
-		})
-	}
-}
-
-// TestReadAheadLeavesNothingBehind ends a walk while a page is being fetched ahead.
-func TestReadAheadLeavesNothingBehind(t *testing.T) {
-	opts := &lending.ListOptions{ReadAhead: true}
-	for _, test := range []struct {
-		name string
-		end  func(iter.Seq2[lending.Transaction, error])
-	}{
-		{"break", func(walk iter.Seq2[lending.Transaction, error]) {
-			for range walk {
-				break
-			}
-		}},
-		{"panic", func(walk iter.Seq2[lending.Transaction, error]) {
-			defer func() { _ = recover() }()
-			for range walk {
-				panic("the caller's")
-			}
-		}},
-		{"pull", func(walk iter.Seq2[lending.Transaction, error]) {
-			next, stop := iter.Pull2(walk)
-			_, _, _ = next()
-			stop()
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			started := make(chan struct{})
-			gone := make(chan struct{})
-			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Query().Get("skip") == "" {
-					wire.Answer(http.StatusOK, records(0, 200))(w, r)
-					return
-				}
-				close(started)
-				<-r.Context().Done()
-				close(gone)
-			})
-			base := runtime.NumGoroutine()
-			test.end(func(yield func(lending.Transaction, error) bool) {
-				for record, err := range client.Loans.AllTransactions(t.Context(), loanID(), opts) {
-					<-started
-					if !yield(record, err) {
-						return
-					}
-				}
-			})
-			<-gone // the request was cancelled, not left to run
-			client.Close()
-			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+2 }, time.Minute,
-				10*time.Millisecond)
-		})
-	}
-}
-
-// TestReadAheadHandsOnAPanic of the transport to the goroutine that ranges: elsewhere
-// nobody could recover from it.
-func TestReadAheadHandsOnAPanic(t *testing.T) {
-	opts := &lending.ListOptions{ReadAhead: true}
-	walk := func(fail func()) (*lending.Client, func() ([]int, error)) {
-		service := &script{answer: func(q url.Values) (int, string) {
-			if count(q, "skip") > 0 {
-				fail()
-			}
-			return array(450)(q)
-		}}
-		client := service.client(t)
-		return client, func() ([]int, error) {
-			return numbers(t, client.Loans.AllTransactions(t.Context(), loanID(),
-				opts))
-		}
-	}
-	_, all := walk(func() { panic("the transport's") })
-	assert.PanicsWithValue(t, "the transport's", func() { _, _ = all() })
-
-	entered, n := make(chan struct{}), 0
-	client, _ := walk(func() {
-		close(entered)
-		panic("the transport's")
-	})
-	assert.PanicsWithValue(t, "the transport's", func() {
-		for range client.Loans.AllTransactions(t.Context(), loanID(), opts) {
-			n++
-			<-entered
-			break
-		}
-	})
-	assert.Equal(t, 1, n)
-
-	_, all = walk(runtime.Goexit) // as FailNow of a test does
-	got, err := all()
-	var page *lending.PageError
-	require.ErrorAs(t, err, &page)
-	assert.Equal(t, 200, page.Skip)
-	assert.Equal(t, upTo(200), got)
 }
 
 // TestPageWithoutData: an object of another kind, or half of one, is not an empty list.
