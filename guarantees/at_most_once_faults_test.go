@@ -60,6 +60,7 @@ type faultServer struct {
 	also     func() // closed with it
 	isDoored bool   // TLS with certificates of both sides, and the header of a gateway
 	healed   atomic.Bool
+	starved  atomic.Bool // an HTTP/2 server waited for the client in vain
 
 	arrivals, accepted atomic.Int32
 	used               atomic.Int32 // connections with a request

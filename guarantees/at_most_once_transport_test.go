@@ -45,7 +45,7 @@ func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 					&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 						return below.RoundTrip(r.WithContext(t.Context()))
 					})})
-				service.warm(t, client)
+				require.NoError(t, service.warm(t.Context(), client))
 				require.ErrorIs(t, second(catalog.Calls[name](t.Context(), client)), lending.ErrOutcomeUnknown)
 				assert.EqualValues(t, 1, service.arrivals.Load())
 			})

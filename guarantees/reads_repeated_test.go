@@ -245,7 +245,7 @@ func readAtFaults(
 		lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) { counted.Store(int32(c.Attempts)) }
 		}, nil))
-	service.warm(t, client)
+	require.NoError(t, service.warm(t.Context(), client))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = client.Applications.Status(ctx, catalog.Application)
