@@ -87,8 +87,9 @@ func begin(ctx context.Context, observers []observer, c Call, ends *[]func(Call)
 
 // end calls ends in reverse order, even if one panics.
 func end(ends []func(Call), c Call) {
-	for _, end := range ends {
-		defer end(c) //nolint:gocritic // so that all run, even after a panic
+	if last := len(ends) - 1; last >= 0 {
+		defer end(ends[:last], c)
+		ends[last](c)
 	}
 }
 

@@ -68,6 +68,18 @@ func withContained(t *tls.Config) *tls.Config {
 			return containedCall(func() error { return verify(state) })
 		}
 	}
+	if verify := t.EncryptedClientHelloRejectionVerify; verify != nil {
+		t.EncryptedClientHelloRejectionVerify = func(state tls.ConnectionState) error {
+			return containedCall(func() error { return verify(state) })
+		}
+	}
+	if clock := t.Time; clock != nil {
+		t.Time = func() time.Time {
+			now := time.Unix(1<<40, 0) // after a panic: every certificate has expired
+			_ = containedCall(func() error { now = clock(); return nil })
+			return now
+		}
+	}
 	if verify := t.VerifyPeerCertificate; verify != nil {
 		t.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
 			return containedCall(func() error { return verify(raw, chains) })

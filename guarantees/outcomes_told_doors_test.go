@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/ecdh"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -103,6 +104,14 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 		{"verification panics", nil, &tls.Config{
 			InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error { panic(planted) },
 		}, "a function of WithTLS failed: panic with a string"},
+		{
+			"clock panics", nil, &tls.Config{RootCAs: own.Pool, Time: func() time.Time { panic(planted) }},
+			"TLS certificate not accepted: expired or not yet valid; check WithTLS",
+		},
+		{"verification of a refused encrypted hello panics", nil, &tls.Config{
+			RootCAs: own.Pool, EncryptedClientHelloConfigList: helloConfigs(t),
+			EncryptedClientHelloRejectionVerify: func(tls.ConnectionState) error { panic(planted) },
+		}, "a function of WithTLS failed: panic with a string"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +136,18 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// helloConfigs returns a key for an encrypted ClientHello, which no server has.
+func helloConfigs(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdh.X25519().GenerateKey(nil)
+	require.NoError(t, err)
+	config := append([]byte{7, 0, 0x20, 0, 32}, key.PublicKey().Bytes()...) // identifier, KEM, public key
+	config = append(config, 0, 4, 0, 1, 0, 1, 0, 14)                        // cipher suite, length of the name
+	config = append(append(config, "public.example"...), 0, 0)
+	config = append([]byte{0xfe, 0x0d, 0, byte(len(config))}, config...)
+	return append([]byte{0, byte(len(config))}, config...)
 }
 
 // A refused option is an ArgumentError of New.
@@ -158,6 +179,7 @@ func TestWithTLSRefusesWhatBreaksTheGuarantees(t *testing.T) {
 			return true
 		}}).serve()
 	}), withToken, lending.WithTLS(settings))
+	assert.Nil(t, settings.GetClientCertificate, "the caller's settings stay")
 	settings.Certificates, settings.RootCAs = nil, nil
 	require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application), "the client has a copy")
 }

@@ -86,13 +86,18 @@ func TestProxyFailureIsNamedAndNotSent(t *testing.T) {
 			"failed (*errors.errorString)",
 		},
 		{
+			"wants a password, has none", "http://@" + talks,
+			"the proxy " + talks + " answered 407 Proxy Authentication Required", "failed (*errors.errorString)",
+		},
+		{
 			"finds no service", "http://" + fails, "the proxy " + fails + " answered 502 Bad Gateway",
 			"failed (*errors.errorString)",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			address, err := url.Parse(strings.Replace(test.proxy, "://", "://c4n4ry-user:c4n4ry-password@", 1))
+			const user = "://c4n4ry-user:c4n4ry-password@"
+			address, err := url.Parse(strings.NewReplacer("://@", "://", "://", user).Replace(test.proxy))
 			require.NoError(t, err)
 
 			var foreign bytes.Buffer
