@@ -56,6 +56,4 @@
 // After you have corrected the cause, run a job again with JobRetry. A mutation with an unknown
 // outcome stays in the log, whatever happens to its job. List such mutations with
 // [github.com/lendingapi/lending-go/idempotency.Log.Keys].
-//
-// The program in examples/onboarding shows all of this with two workers that are killed.
 package lendingriver
