@@ -25,7 +25,8 @@ type ConsumerOptions struct {
 	// wrong signature Run reads them at once, at most once a minute. The previous secret stays
 	// valid for an hour after a change.
 	Refresh time.Duration
-	// Sweep is called once a day, for example the method Sweep of an idempotency log.
+	// Sweep is called once a day, for example the method Sweep of an idempotency log. After a
+	// failure it is called again a minute later.
 	Sweep func(ctx context.Context) (int, error)
 	// Check is called again and again, each time after the returned wait: the method Check of an
 	// idempotency log.
@@ -167,8 +168,21 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 	}
 	group.Go(func() { Work(working, c.inbox, c.handle, &c.Work) })
 	group.Go(func() { fail(c.follow(ctx)) })
-	group.Go(func() { c.sweep(ctx) })
-	group.Go(func() { c.check(ctx) })
+	if c.Sweep != nil {
+		group.Go(func() {
+			c.again(ctx, "sweeping", func() (time.Duration, error) {
+				if _, err := c.Sweep(ctx); err != nil {
+					return 0, err
+				}
+				return 24 * time.Hour, nil
+			})
+		})
+	}
+	if c.Check != nil {
+		group.Go(func() {
+			c.again(ctx, "checking", func() (time.Duration, error) { return c.Check(ctx, c.client) })
+		})
+	}
 	<-ctx.Done()
 	if server != nil {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Shutdown)
@@ -298,26 +312,16 @@ func (c *consumer) secrets(*http.Request) ([]lending.Secret, error) {
 	return []lending.Secret{c.secret}, nil
 }
 
-// sweep calls Sweep once a day.
-func (c *consumer) sweep(ctx context.Context) {
-	for c.Sweep != nil && ctx.Err() == nil {
-		if err := safely.Call[lending.PanicError](func() error { _, err := c.Sweep(ctx); return err }); err != nil && ctx.Err() == nil {
-			c.report(ctx, "sweeping", err)
-		}
-		_ = backoff.Sleep(ctx, 24*time.Hour)
-	}
-}
-
-// check calls Check again and again.
-func (c *consumer) check(ctx context.Context) {
-	for c.Check != nil && ctx.Err() == nil {
+// again calls do until ctx ends, each time after the returned wait: after a failure a minute at least.
+func (c *consumer) again(ctx context.Context, doing string, do func() (next time.Duration, err error)) {
+	for ctx.Err() == nil {
 		var next time.Duration
 		err := safely.Call[lending.PanicError](func() (err error) {
-			next, err = c.Check(ctx, c.client)
+			next, err = do()
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			c.report(ctx, "checking", err)
+			c.report(ctx, doing, err)
 			next = max(next, time.Minute)
 		}
 		_ = backoff.Sleep(ctx, max(next, time.Second))
