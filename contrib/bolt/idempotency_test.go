@@ -175,25 +175,6 @@ func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Damage to the open file neither ends the process nor looks like an empty log.
-func TestIdempotencyOutlivesItsFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "log")
-	entries := openIdempotency(t, path)
-	for i := range 300 {
-		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("lock ", i))))
-	}
-	require.NoError(t, os.Truncate(path, 2*int64(os.Getpagesize())))
-	_, err := entries.Load(t.Context(), "key 7")
-	require.ErrorContains(t, err, "the file is damaged")
-	require.ErrorContains(t, entries.Save(t.Context(), sent("new", "")), "the file is damaged")
-	_, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
-	require.ErrorContains(t, err, "the file is damaged")
-	_ = entries.Close()
-	_, err = lendingbolt.OpenIdempotencyStore(path, nil)
-	require.Error(t, err)
-}
-
 // Calls return at the end of their context. A Save that has not begun by then is not made later.
 func TestIdempotencyReturnsWhileTheDiskIsBusy(t *testing.T) {
 	t.Parallel()

@@ -107,33 +107,6 @@ func (s idempotencyStore) listOldest() {
 	}
 }
 
-func (s idempotencyStore) listLimit() {
-	s.Helper()
-	const others, ours = 120, 6
-	var all []store.Entry
-	for i := range others {
-		entry := sent(fmt.Sprintf("another:%d", i), "")
-		entry.State = allStates[i%2]
-		s.save(entry)
-	}
-	for i := range ours {
-		entry := sent(fmt.Sprintf("ours:%d", ours-i), "")
-		entry.State = allStates[i%2]
-		all = append(all, s.save(entry))
-		wait(slack)
-	}
-	for limit := 1; limit <= ours; limit++ {
-		s.lists("these are the oldest of the prefix", store.Filter{Prefix: "ours:", Limit: limit}, all[:limit]...)
-	}
-	s.lists("these are the oldest of the state", store.Filter{Prefix: "ours:", States: allStates[1:2], Limit: 2}, all[1], all[3])
-	s.lists("the limit is above what there is", store.Filter{Prefix: "ours:", Limit: ours + 1}, all...)
-	for _, limit := range []int{others - 1, others + ours, 1000} {
-		if got, want := len(s.list(store.Filter{Limit: limit})), min(limit, others+ours); got != want {
-			s.Fatalf("List with limit %d of %d entries: got %d", limit, others+ours, got)
-		}
-	}
-}
-
 // many is more entries than a store handles in a batch. The tests of the suite use fewer.
 var many = 5_000
 

@@ -54,8 +54,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"DeadLetter sets an event aside", long, inbox.deadLetters},
 		{"parallel Takes share no event", long, inbox.oneOfMany},
 		{"events survive their process", short, inbox.survives},
-		{"a claim expires", short, inbox.ends},
-		{"Retry and DeadLetter do not end the claim of another", short, inbox.late},
+		{"a claim expires, and only its next owner ends it by Retry or DeadLetter", short, inbox.late},
 		{"Done removes an event after the claim has expired", short, inbox.lateDone},
 		{"a dead letter has the event and the cause", long, inbox.describes},
 		{"a dead letter can be redriven", long, inbox.redrives},
@@ -63,7 +62,6 @@ func inboxRules() []rule[inboxPlace] {
 		{"Erase removes the events of a person", long, inbox.erases},
 		{"a filter selects dead letters, page by page", long, inbox.pages},
 		{"one of many parallel Redrives and Drops succeeds", long, inbox.oneRedrives},
-		{"Work handles every event", long, inbox.works},
 	} {
 		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {
 			tb.Helper()

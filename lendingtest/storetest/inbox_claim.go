@@ -2,9 +2,7 @@ package storetest
 
 import (
 	"bytes"
-	"context"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go/webhook"
@@ -68,12 +66,6 @@ func (b inbox) overtaken() (first, second *webhook.InboxEntry, ok bool) {
 	return first, second, true
 }
 
-func (b inbox) ends() {
-	if _, _, ok := b.overtaken(); ok {
-		b.counts(webhook.InboxCounts{Running: 1}, "when the claim of a second has followed that of a first")
-	}
-}
-
 func (b inbox) late() {
 	first, second, ok := b.overtaken()
 	if !ok {
@@ -99,45 +91,4 @@ func (b inbox) lateDone() {
 	b.retry(second, 0)
 	b.none("it is done, by the owner of a claim that had ended")
 	b.counts(webhook.InboxCounts{}, "after Done by the owner of a claim that had ended")
-}
-
-// works runs [webhook.Work]. Each event fails the first time, and the last event fails always.
-func (b inbox) works() {
-	const events = 12
-	for n := range events {
-		b.put(n)
-	}
-	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
-	defer cancel()
-	var mu sync.Mutex
-	tries := map[string]int{}
-	ended := 0
-	webhook.Work(ctx, b.inbox, func(_ context.Context, e *webhook.Event) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if tries[e.Key()]++; tries[e.Key()] == 1 || e.Key() == event(0).Key() {
-			return errFailed
-		}
-		return nil
-	}, &webhook.WorkOptions{MaxTries: 3, Backoff: func(int) time.Duration { return short / 10 }, Observe: func(h webhook.Result) {
-		mu.Lock()
-		defer mu.Unlock()
-		if h.Key == "" {
-			b.Errorf("Work: the inbox failed: %v", h.Err)
-		} else if h.Err == nil || h.DeadLettered {
-			if ended++; ended == events {
-				cancel()
-			}
-		}
-	}})
-	for n := range events {
-		want := 2
-		if n == 0 {
-			want = 3
-		}
-		if got := tries[event(n).Key()]; got != want {
-			b.Errorf("Work: event %d was acted on %d times, want %d", n, got, want)
-		}
-	}
-	b.counts(webhook.InboxCounts{DeadLetters: 1}, "after Work, of which one event fails each time")
 }

@@ -65,7 +65,7 @@ func named(name lending.EventName, n int) *webhook.Event {
 	return e
 }
 
-// hostile is an event name or error text that a store may be unable to keep unchanged.
+// hostile is an event name or error text with bytes of awkward kinds.
 const hostile = "a\x00b\x1b[31m\r\n'\"\xff<script>"
 
 func (b inbox) describes() {

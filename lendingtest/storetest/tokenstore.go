@@ -33,7 +33,6 @@ func tokenStoreRules() []rule[func() lending.TokenStore] {
 		{"Load returns the last saved token", tokens.last},
 		{"Save refuses an older token", tokens.older},
 		{"Save compares only the fence", tokens.anyOwner},
-		{"one owner has the lease", tokens.oneOwner},
 		{"a lease lasts for ttl from now", tokens.fromNow},
 		{"a lease expires", tokens.ends},
 		{"Release ends the lease of its owner only", tokens.release},
@@ -189,15 +188,6 @@ func (s tokens) anyOwner() {
 	s.releases("fast")
 	s.save(token(fast, "saved after the lease"))
 	s.loads(token(fast, "saved after the lease"), "nothing newer was kept, and nobody has the lease")
-}
-
-func (s tokens) oneOwner() {
-	fence := s.acquire("a", long)
-	s.held("b", "a has it")
-	if again := s.acquire("a", long); again != fence {
-		s.Fatalf("Acquire for the owner of the lease: got fence %d, want %d, which it has", again, fence)
-	}
-	s.held("b", "a has it still")
 }
 
 func (s tokens) fromNow() {

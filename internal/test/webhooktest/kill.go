@@ -57,20 +57,16 @@ func (s Store) close() {
 	}
 }
 
-// Main runs the tests of a package that calls [Kill], [Crash] or [KillRedrive], and returns the
-// exit status for TestMain. In a process started by these functions, Main works with the store
-// of open instead.
+// Main runs the tests of a package that calls [Kill] or [Crash], and returns the exit status for
+// TestMain. In a process started by these functions, Main works with the store of open instead.
 func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
 		return m.Run()
 	}
 	run := child
-	switch {
-	case os.Getenv(crashVariable) != "":
+	if os.Getenv(crashVariable) != "" {
 		run = crashChild
-	case os.Getenv(redriveVariable) != "":
-		run = redriveChild
 	}
 	if err := run(generation, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "receiver:", err)
