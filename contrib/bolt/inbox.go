@@ -8,6 +8,7 @@ package lendingbolt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -210,65 +211,46 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 // source is the inbox for its claimer.
 type source struct{ *Inbox }
 
-// claim is a claimed event, or an error.
-type claim struct {
-	entry *webhook.InboxEntry
-	err   error
-}
-
 // Claim implements [claimer.Source]. A read comes first, because a commit waits for the disk.
-func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(*webhook.InboxEntry, error)) (seen claimer.Outlook, err error) {
+func (s source) Claim(ctx context.Context, _ claimer.Ask) (seen claimer.Seen[*webhook.InboxEntry], err error) {
 	var key []byte
 	err = s.file().view(func(tx *bbolt.Tx) error {
-		key, seen = peek(tx)
+		key, seen.Next = peek(tx)
 		return nil
 	})
 	if err != nil || key == nil {
 		return seen, err
 	}
-	var claims []claim
-	err = s.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		claims = nil // the function may run again
-		for len(claims) < ask.N {
-			if key, seen = peek(tx); key == nil {
-				return len(claims) > 0, nil
-			}
-			c, err := s.claimed(tx, key)
-			if err != nil {
-				return false, err
-			}
-			claims = append(claims, c)
+	var refused error
+	err = s.update(ctx, func(tx *bbolt.Tx) (_ bool, err error) {
+		seen.Entry, refused = nil, nil // the function may run again
+		if key, seen.Next = peek(tx); key == nil {
+			return false, nil
 		}
-		seen = claimer.Outlook{More: true}
-		return true, nil
+		seen.Entry, refused, err = s.claimed(tx, key)
+		return true, err
 	})
-	if err != nil {
-		return seen, err
-	}
-	for _, c := range claims {
-		give(c.entry, c.err)
-	}
-	return seen, nil
+	seen.Found = seen.Entry != nil
+	return seen, cmp.Or(err, refused)
 }
 
-// peek returns the first due event, or the time of the next look.
-func peek(tx *bbolt.Tx) (key []byte, seen claimer.Outlook) {
-	key, _ = tx.Bucket(waiting).Cursor().First()
-	if key == nil {
-		return nil, seen
+// peek returns the first due event, or the time until it is due.
+func peek(tx *bbolt.Tx) (key []byte, next time.Duration) {
+	if key, _ = tx.Bucket(waiting).Cursor().First(); key == nil {
+		return nil, -1
 	}
-	if wait := time.Until(timeOf(key)); wait > 0 {
-		return nil, claimer.Outlook{Next: wait}
+	if next = time.Until(timeOf(key)); next > 0 {
+		return nil, next
 	}
-	return key, seen
+	return key, 0
 }
 
 // claimed moves an event from waiting to running. An entry without a valid event becomes a dead
 // letter, because it would fail each time. An event that another program has to read waits.
-func (b *Inbox) claimed(tx *bbolt.Tx, key []byte) (claim, error) {
+func (b *Inbox) claimed(tx *bbolt.Tx, key []byte) (entry *webhook.InboxEntry, refused, err error) {
 	number, tries := bytes.Clone(key[8:]), stateOf(tx.Bucket(waiting).Get(key))+1
-	entry, refused := b.entryOf(tx, number, tries)
-	err := tx.Bucket(waiting).Delete(key)
+	entry, refused = b.entryOf(tx, number, tries)
+	err = tx.Bucket(waiting).Delete(key)
 	switch {
 	case refused == nil:
 		err = errors.Join(err, tx.Bucket(running).Put(number, bytesOf(tries)))
@@ -279,15 +261,7 @@ func (b *Inbox) claimed(tx *bbolt.Tx, key []byte) (claim, error) {
 		err = errors.Join(err, setAside(tx, number, entry, refused))
 		refused = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
 	}
-	return claim{entry, refused}, err
-}
-
-// GiveBack implements [claimer.Source]. If GiveBack fails, the event is due when the file is
-// opened again.
-func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
-	_ = s.move(ctx, entry, func(tx *bbolt.Tx, number []byte, tries uint32) error {
-		return tx.Bucket(waiting).Put(join(time.Now(), number), bytesOf(tries-1))
-	})
+	return entry, refused, err
 }
 
 // entryOf returns an entry. See [webhook.Encryption.Open] for its event and the error.
@@ -320,7 +294,7 @@ func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(t
 		return errors.New("lendingbolt: the entry is of another inbox; return it to the inbox that Take was called on")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
-	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
+	return b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		value := tx.Bucket(running).Get(number)
 		if value == nil {
 			return false, nil
@@ -328,7 +302,6 @@ func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(t
 		tries := stateOf(value)
 		return true, errors.Join(tx.Bucket(running).Delete(number), then(tx, number, tries))
 	})
-	return b.claims().Ended(err)
 }
 
 // update runs a transaction, and returns nil when the transaction is on the disk.

@@ -18,10 +18,9 @@
 // # Poolers
 //
 // A pooler such as PgBouncer may give each transaction another session. The package depends on
-// no session: no setting, advisory lock or temporary table outlives its transaction, and LISTEN
-// is optional. A pooler without support for prepared statements, such as PgBouncer before 1.21,
-// needs a pool without them: default_query_exec_mode=exec in the connection string, or
-// pgx.QueryExecModeExec in the configuration.
+// no session: no setting, advisory lock or temporary table outlives its transaction. A pooler without
+// support for prepared statements, such as PgBouncer before 1.21, needs a pool without them:
+// default_query_exec_mode=exec in the connection string, or pgx.QueryExecModeExec in the configuration.
 //
 // # Failures
 //

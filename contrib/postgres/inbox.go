@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/batch"
 	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
@@ -26,17 +25,14 @@ type InboxOptions struct {
 	// Poll is the interval at which the inbox looks for events that other processes have put.
 	// The inbox takes this process's own events, retries and expired claims when they are due.
 	Poll time.Duration // 1 s
-	// Notify notifies the processes that use [Inbox.Listen] of new events. Several events in a
-	// short time share a notification.
-	Notify bool
-	Tx     pgx.TxOptions // options for the transactions of WorkTx
+	Tx   pgx.TxOptions // options for the transactions of WorkTx
 	// Encryption encrypts the events in the table. Nil stores them in plain text.
 	Encryption *webhook.Encryption
 }
 
 // Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver. [Migrate] creates a
 // table of the unfinished events, and a table with the key of every event. The inbox deletes the
-// keys after Keep: each process walks through the keys, 1,000 at a time.
+// keys after Keep.
 //
 // Put returns after the commit. The event is then on the disk, unless synchronous_commit is off;
 // contrib/README.md has a table of the settings. Without Encryption, the table holds the events in
@@ -50,11 +46,11 @@ type InboxOptions struct {
 //
 // If a process dies, its events are due again after Lease, and up to half of Lease later at random,
 // by the clock of the database.
-// If that clock is set back, waiting events wait longer by the same time. All waiting workers of
-// a process take their events with a single statement, with FOR UPDATE SKIP LOCKED, and ask once
-// in Poll. During a backlog, an event that is due again, or was put by PutTx with a late commit,
-// waits up to Poll while later events are taken. The inbox depends on no session, so a pooler may
-// give each transaction another session.
+// If that clock is set back, waiting events wait longer by the same time. The workers of a process
+// take turns to claim an event, with FOR UPDATE SKIP LOCKED; one of them asks once in Poll. During a
+// backlog, an event that is due again, or was put by PutTx with a late commit, waits up to Poll while
+// later events are taken. The inbox depends on no session, so a pooler may give each transaction
+// another session.
 //
 // The pool needs a connection for each worker of WorkTx and two more: see MaxConns. The role
 // needs SELECT, INSERT, UPDATE and DELETE on both tables, and SELECT and INSERT on the table of
@@ -68,12 +64,10 @@ type InboxOptions struct {
 // for long, anywhere in the database, prevents the removal of dead rows.
 type Inbox struct {
 	database
-	name     string
-	options  InboxOptions
-	claims   opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
-	notifier opaque.Value[*notifier]
-	puts     opaque.Value[*batch.Group[putEvent]]
-	dones    opaque.Value[*batch.Group[int64]]
+	name    string
+	options InboxOptions
+	claims  opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
+	shared  opaque.Value[*sharing]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -91,9 +85,8 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{database: d, name: name, options: o, notifier: opaque.Hide(new(notifier))}
+	b := &Inbox{database: d, name: name, options: o, shared: opaque.Hide(new(sharing))}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
-	b.puts, b.dones = opaque.Hide(batch.New(b.put())), opaque.Hide(batch.New(b.handled()))
 	return b, nil
 }
 
@@ -143,29 +136,8 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if err != nil {
 		return err
 	}
-	return b.claims().Ended(b.dones().Do(ctx, id))
-}
-
-// handled is the store of events to remove.
-func (b *Inbox) handled() batch.Store[int64] {
-	return batch.Store[int64]{
-		Alone: func(ctx context.Context, id int64) error {
-			_, err := b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
-			return err
-		},
-		// Without the SELECTs of parameters, the server would plan the statement each time.
-		Together: func(ctx context.Context, ids []int64) ([]error, error) {
-			_, err := b.once(ctx, func(conn *pgxpool.Conn) error {
-				_, err := conn.Exec(ctx, b.sql(`
-WITH patience AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $3::text, true))
-DELETE FROM {inbox} USING patience WHERE id = ANY (ARRAY(SELECT pg_catalog.unnest($1::bigint[]))) AND name = (SELECT $2::text) AND due IS NOT NULL`),
-					ids, b.name, lockTimeout)
-				return err
-			})
-			return make([]error, len(ids)), err
-		},
-		Size: func(int64) int { return 0 },
-	}
+	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
+	return err
 }
 
 // ofClaim limits a statement to an event that is still claimed by the caller.
@@ -186,5 +158,5 @@ func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, stateme
 		return err
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
-	return b.claims().Ended(err)
+	return err
 }

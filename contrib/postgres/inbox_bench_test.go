@@ -3,6 +3,7 @@ package lendingpostgres_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,47 +54,71 @@ func BenchmarkAccept(b *testing.B) {
 }
 
 // fill puts n events into an inbox, and into the floor's table, and leaves no dead rows.
-func fill(b *testing.B, pool *pgxpool.Pool, name string, n int) {
+func fill(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
-	events := func(insert string) {
+	insert := func(table string, columns []string, row func(body []byte) []any) {
 		rows := make([][]any, n)
 		for i := range rows {
-			rows[i] = []any{name, time.Now().Add(-time.Hour), webhooktest.Numbered()}
+			rows[i] = row(webhooktest.Numbered())
 		}
-		table, columns := pgx.Identifier{"lending_inbox"}, []string{"name", "due", "body"}
-		if insert == "floor" {
-			table, columns = pgx.Identifier{"floor"}, []string{"key", "body"}
-			for i := range rows {
-				body, _ := rows[i][2].([]byte)
-				key := sha256.Sum256(body)
-				rows[i] = []any{key[:], body}
-			}
-		}
-		_, err := pool.CopyFrom(b.Context(), table, columns, pgx.CopyFromRows(rows))
+		_, err := pool.CopyFrom(b.Context(), pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
 		require.NoError(b, err)
 	}
-	events("inbox")
-	if name == "test" {
-		events("floor")
-	}
+	due := time.Now().Add(-time.Hour)
+	insert("lending_inbox", []string{"name", "due", "body"}, func(body []byte) []any {
+		return []any{"test", due, body}
+	})
+	insert("floor", []string{"key", "body"}, func(body []byte) []any {
+		key := sha256.Sum256(body)
+		return []any{key[:], body}
+	})
 	_, err := pool.Exec(b.Context(), "VACUUM ANALYZE")
 	require.NoError(b, err)
 }
 
-const workers = 16
-
-// BenchmarkDrain handles a backlog in turns of 2,048 events. WorkTx is compared with a loop that
-// takes, handles and deletes a row in a single transaction. Work is compared with a loop that
-// uses two, and whose claims expire. Both sides parse each event.
+// BenchmarkDrain handles a backlog in turns of 2,048 events, in Work and in WorkTx. The floor of both is
+// a plain loop that takes a row, has its effect and deletes the row in a single transaction. All parse
+// the event.
 //
-// The loops count no tries: an event that ends the process does so again and again. For WorkTx,
-// the inbox therefore writes a claim that the loop does not.
+// The loop counts no tries: an event that ends the process does so again and again. The inbox
+// therefore writes a claim that the loop does not.
 func BenchmarkDrain(b *testing.B) {
-	const turn = 2048
+	const effect = "INSERT INTO effects (body) VALUES ($1)"
 	act := func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
-		_, err := tx.Exec(ctx, "INSERT INTO effects (body) VALUES ($1)", event.Body())
+		_, err := tx.Exec(ctx, effect, event.Body())
 		return err
 	}
+	for _, workers := range []int{1, 4, 16, 64} {
+		b.Run(fmt.Sprint("Work/", workers), func(b *testing.B) {
+			drains(b, workers, act, func(
+				ctx context.Context, pool *pgxpool.Pool, inbox *lendingpostgres.Inbox, opts *webhook.WorkOptions,
+			) {
+				webhook.Work(ctx, inbox, func(ctx context.Context, event *webhook.Event) error {
+					_, err := pool.Exec(ctx, effect, event.Body())
+					return err
+				}, opts)
+			})
+		})
+		b.Run(fmt.Sprint("WorkTx/", workers), func(b *testing.B) {
+			drains(b, workers, act, func(
+				ctx context.Context, _ *pgxpool.Pool, inbox *lendingpostgres.Inbox, opts *webhook.WorkOptions,
+			) {
+				inbox.WorkTx(ctx, act, opts)
+			})
+		})
+	}
+}
+
+// drains compares work with the plain loop.
+func drains(
+	b *testing.B, workers int, act lendingpostgres.TxFunc,
+	work func(context.Context, *pgxpool.Pool, *lendingpostgres.Inbox, *webhook.WorkOptions),
+) {
+	b.Helper()
+	const turn = 2048
+	pool := benchPool(b)
+	fill(b, pool, (b.N+2)*(turn+workers))
+	inbox := inboxOf(pool, nil)
 	drained := func(work func(ctx context.Context, done func())) {
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
@@ -104,13 +129,18 @@ func BenchmarkDrain(b *testing.B) {
 			}
 		})
 	}
-	loop := func(one func(ctx context.Context) error) {
+	took, ratio := webhooktest.InTurns(b, func() {
+		drained(func(ctx context.Context, done func()) {
+			work(ctx, pool, inbox,
+				&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
+		})
+	}, func() {
 		drained(func(ctx context.Context, done func()) {
 			var group sync.WaitGroup
 			for range workers {
 				group.Go(func() {
 					for ctx.Err() == nil {
-						if err := one(context.WithoutCancel(ctx)); err != nil {
+						if err := plainly(context.WithoutCancel(ctx), pool, act); err != nil {
 							b.Error(err)
 							return
 						}
@@ -120,96 +150,29 @@ func BenchmarkDrain(b *testing.B) {
 			}
 			group.Wait()
 		})
-	}
-	report := func(b *testing.B, took [2]time.Duration, ratio float64) {
-		b.Helper()
-		b.ReportMetric(turn/took[0].Seconds(), "inbox/s")
-		b.ReportMetric(turn/took[1].Seconds(), "loop/s")
-		b.ReportMetric(ratio, "of-loop")
-	}
-	b.Run("WorkTx", func(b *testing.B) {
-		pool := benchPool(b)
-		fill(b, pool, "test", (b.N+2)*(turn+workers))
-		inbox := inboxOf(pool, nil)
-		took, ratio := webhooktest.InTurns(b, func() {
-			drained(func(ctx context.Context, done func()) {
-				inbox.WorkTx(ctx, act,
-					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
-			})
-		}, func() {
-			loop(func(ctx context.Context) error {
-				return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					var id int64
-					var body []byte
-					err := tx.QueryRow(ctx, `SELECT id, body FROM floor
-						ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`).Scan(&id, &body)
-					if err != nil {
-						return err
-					}
-					event, err := webhook.Parse(body)
-					if err != nil {
-						return err
-					}
-					if err := act(ctx, tx, event); err != nil {
-						return err
-					}
-					_, err = tx.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)
-					return err
-				})
-			})
-		})
-		report(b, took, ratio)
 	})
-	b.Run("Work", func(b *testing.B) {
-		pool := benchPool(b)
-		fill(b, pool, "test", (b.N+2)*(turn+workers))
-		inbox := inboxOf(pool, nil)
-		took, ratio := webhooktest.InTurns(b, func() {
-			drained(func(ctx context.Context, done func()) {
-				webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil },
-					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
-			})
-		}, func() {
-			loop(func(ctx context.Context) error {
-				var id int64
-				var body []byte
-				err := pool.QueryRow(ctx, `UPDATE floor SET taken = clock_timestamp() WHERE id = (
-					SELECT id FROM floor WHERE taken IS NULL OR taken < clock_timestamp() - interval '5 min'
-					ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body`).Scan(&id, &body)
-				if err != nil {
-					return err
-				}
-				if _, err := webhook.Parse(body); err != nil {
-					return err
-				}
-				_, err = pool.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)
-				return err
-			})
-		})
-		report(b, took, ratio)
-	})
+	b.ReportMetric(turn/took[0].Seconds(), "inbox/s")
+	b.ReportMetric(turn/took[1].Seconds(), "loop/s")
+	b.ReportMetric(ratio, "of-loop")
 }
 
-// BenchmarkQueue puts, takes and ends events, 32 at a time, with 1,000 and with 100,000 other
-// events in the queue, in turns of 512.
-func BenchmarkQueue(b *testing.B) {
-	const turn = 512
-	pool := benchPool(b)
-	step := func(name string, queued int) func() {
-		fill(b, pool, name, queued)
-		inbox, err := lendingpostgres.NewInbox(pool, name, nil)
-		require.NoError(b, err)
-		return func() {
-			webhooktest.Parallel(b, 32, turn, func() error {
-				if err := webhooktest.PutNumbered(b.Context(), inbox); err != nil {
-					return err
-				}
-				return webhooktest.TakeAndEnd(b.Context(), inbox)
-			})
+// plainly handles an event as a plain loop does.
+func plainly(ctx context.Context, pool *pgxpool.Pool, act lendingpostgres.TxFunc) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		var id int64
+		var body []byte
+		const first = "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+		if err := tx.QueryRow(ctx, first).Scan(&id, &body); err != nil {
+			return err
 		}
-	}
-	took, ratio := webhooktest.InTurns(b, step("short", 1_000), step("long", 100_000))
-	b.ReportMetric(float64(took[0].Microseconds())/turn, "µs/event-behind-1000")
-	b.ReportMetric(float64(took[1].Microseconds())/turn, "µs/event-behind-100000")
-	b.ReportMetric(ratio, "long/short")
+		event, err := webhook.Parse(body)
+		if err != nil {
+			return err
+		}
+		if err := act(ctx, tx, event); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)
+		return err
+	})
 }

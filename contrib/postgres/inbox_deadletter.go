@@ -136,7 +136,6 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 UPDATE {inbox} SET tries = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
 	if redriven > 0 {
 		b.claims().LookIn(0)
-		b.notify(ctx)
 	}
 	return int(redriven), err
 }

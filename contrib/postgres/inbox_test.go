@@ -2,9 +2,6 @@ package lendingpostgres_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,7 +41,7 @@ func counts(t *testing.T, inbox *lendingpostgres.Inbox) webhook.InboxCounts {
 // An event from a transaction is in the inbox if and when the transaction commits.
 func TestPutTx(t *testing.T) {
 	pool := migrated(t)
-	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Poll: 50 * time.Millisecond, Notify: true})
+	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Poll: 50 * time.Millisecond})
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, inbox.PutTx(t.Context(), tx, event("a")))
@@ -95,181 +92,38 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	}
 }
 
-// A key is known for Keep. Then the inbox deletes the key, with many others at a time.
+// A key is known for Keep. Then the inbox deletes the key, even during a backlog without end, and
+// neither an event nor a key of others.
 func TestInboxForgets(t *testing.T) {
 	pool := migrated(t)
-	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
+	options := &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond}
+	inbox := inboxOf(pool, options)
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	require.NoError(t, inbox.Put(t.Context(), event("b")))
 	require.NoError(t, inbox.Done(t.Context(), webhooktest.Take(t, inbox, "a")))
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 	_, err := pool.Exec(t.Context(), "UPDATE lending_inbox_seen SET at = at - interval '61 min'")
 	require.NoError(t, err)
 	require.NoError(t, inbox.Put(t.Context(), event("a")), "it is forgotten, though not deleted")
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
-
+	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	require.NoError(t, inbox.Put(t.Context(), event("c")))
 	_, err = pool.Exec(t.Context(), `INSERT INTO lending_inbox_seen
 		SELECT name, sha256(convert_to(n::text || age, 'UTF8')), now() - age
-		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'),
-			('test ', interval '61 min'), ('test', interval '59 min')) AS old (name, age)`)
+		FROM (VALUES ('test', interval '61 min', 12000), ('other', interval '61 min', 10),
+			('test', interval '59 min', 10)) AS old (name, age, number), generate_series(1, number) n`)
+	require.NoError(t, err, "more than a statement deletes")
+	inbox = inboxOf(pool, options)
+	webhooktest.Take(t, inbox, "a")
+	webhooktest.Take(t, inbox, "b")
+	left := map[string]int{}
+	rows, err := pool.Query(t.Context(), "SELECT name, count(*) FROM lending_inbox_seen GROUP BY name")
 	require.NoError(t, err)
-	left := func(name string) (n int) {
-		require.NoError(t,
-			pool.QueryRow(t.Context(),
-				"SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'",
-				name).Scan(&n))
-		return n
-	}
-	require.GreaterOrEqual(t, left("test"), 2500)
-	next := inboxOf(pool, &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
-	waiting, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { _ = lendingTakes(waiting, next) }()
-	require.Eventually(t, func() bool { return left("test") == 0 }, time.Minute, 10*time.Millisecond)
-	require.Equal(t, 2500, left("test "), "of another inbox")
-	var known int
-	require.NoError(t, pool.QueryRow(t.Context(),
-		"SELECT count(*) FROM lending_inbox_seen WHERE name = 'test' AND octet_length(key) = 32").Scan(&known))
-	require.Equal(t, 2500+1, known, "those that have not expired, and the second a")
-	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
-	require.Equal(t, 2, counts(t, inbox).Waiting+counts(t, inbox).Running, "waiting events are not forgotten")
-}
-
-func lendingTakes(ctx context.Context, inbox *lendingpostgres.Inbox) error {
-	for {
-		if _, err := inbox.Take(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// counted counts the statements of a pool.
-type counted struct{ statements atomic.Int32 }
-
-func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	c.statements.Add(1)
-	return ctx
-}
-
-func (c *counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (c *counted) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	c.statements.Add(1)
-	return ctx
-}
-
-func (c *counted) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (c *counted) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
-
-// A waiting process sends few statements. It handles its own events and due retries at once, and
-// with Listen also the events of other processes.
-func TestInboxIdles(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name    string
-		options lendingpostgres.InboxOptions
-		idle    int // statements in the time below, at most
-		hears   bool
-	}{
-		{"polls", lendingpostgres.InboxOptions{Poll: time.Second}, 2 * (idleSeconds + 1), true},
-		{"waits", lendingpostgres.InboxOptions{Poll: time.Hour}, 0, false},
-		{"listens", lendingpostgres.InboxOptions{Poll: time.Hour, Notify: true}, 0, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			url := migratedURL(t, database(t))
-			tracer := new(counted)
-			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &tt.options)
-			ctx, cancel := context.WithCancel(t.Context())
-			acted := make(chan lending.EventName, 2)
-			var calls atomic.Int32
-			var running sync.WaitGroup
-			if tt.options.Notify {
-				running.Go(func() { inbox.Listen(ctx, nil) })
-			}
-			running.Go(func() {
-				webhook.Work(ctx, inbox, func(_ context.Context, e *webhook.Event) error {
-					acted <- e.Name
-					if calls.Add(1) == 1 {
-						return errors.New("again")
-					}
-					return nil
-				}, &webhook.WorkOptions{
-					Concurrency: 4,
-					Backoff:     func(int) time.Duration { return 150 * time.Millisecond },
-				})
-			})
-			tracer.idle(t, tt.idle)
-			require.NoError(t, inbox.Put(t.Context(), event("a")))
-			require.Equal(t, lending.EventName("a"), <-acted, "a new event wakes")
-			require.Equal(t, lending.EventName("a"), <-acted, "a due retry wakes")
-			if tt.hears {
-				require.NoError(t, inboxOf(connect(t, url), &tt.options).Put(t.Context(), event("b")))
-				require.Equal(t, lending.EventName("b"), <-acted, "the event of another process")
-			}
-			cancel()
-			running.Wait()
-		})
-	}
-}
-
-const idleSeconds = 3
-
-// idle waits until a pool sends at most n statements, after the start.
-func (c *counted) idle(t *testing.T, most int) {
-	t.Helper()
-	before, n := int32(0), int32(-1)
-	require.Eventually(t, func() bool {
-		now := c.statements.Load()
-		before, n = now, now-before
-		return before > 0 && int(n) <= most
-	}, time.Minute, idleSeconds*time.Second)
-	t.Logf("%d statements in %d s", n, idleSeconds)
-}
-
-// A listening process learns of events that were put while its connection was broken.
-func TestInboxListensAgain(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	pool := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
-	inbox := inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Poll: time.Hour})
-	config := connect(t, url).Config().ConnConfig
-	config.RuntimeParams["application_name"] = "listens"
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		inbox.Listen(ctx, config)
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	for n := range 3 {
-		var pid int
-		require.Eventually(t, func() bool {
-			return pool.QueryRow(t.Context(),
-				"SELECT pid FROM pg_stat_activity WHERE application_name = 'listens' AND query LIKE 'LISTEN%' "+
-					"AND state = 'idle'").Scan(&pid) == nil
-		}, time.Minute, 10*time.Millisecond)
-		got := make(chan error)
-		go func() {
-			_, err := inbox.Take(t.Context())
-			got <- err
-		}()
-		_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid)
-		require.NoError(t, err)
-		_, err = pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, body) VALUES ('test', now(), $1)",
-			event(lending.EventName(fmt.Sprint(n))).Body())
-		require.NoError(t, err)
-		select {
-		case err := <-got:
-			require.NoError(t, err)
-		case <-time.After(time.Minute):
-			t.Fatal("nobody looked")
-		}
-	}
+	var name string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error { left[name] = n; return nil })
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"test": 10 + 3, "other": 10}, left)
+	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{Waiting: 1, Running: 2})
 }
 
 // After a broken connection, no event waits for the end of a claim without an owner.
@@ -352,42 +206,6 @@ func TestTakeContinuesABacklog(t *testing.T) {
 	}
 }
 
-// Events for which this process has no free worker are left to other processes.
-func TestTakeClaimsWhatWorkersCanHandle(t *testing.T) {
-	pool := migrated(t)
-	inbox := inboxOf(pool, nil)
-	for _, name := range []lending.EventName{"a", "b", "c"} {
-		require.NoError(t, inbox.Put(t.Context(), event(name)))
-	}
-	webhooktest.Take(t, inbox, "a")
-	assert.Equal(t, 1, counts(t, inbox).Running)
-}
-
-// If LISTEN does not work, for example through a pooler, the inbox asks as often as without
-// Listen. A process with another database gets no notifications either.
-func TestListenHearsNothing(t *testing.T) {
-	url := database(t)
-	pool := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
-	inbox, other := inboxOf(pool, nil), inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Notify: true})
-	deaf := connect(t, database(t)).Config().ConnConfig
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); inbox.Listen(ctx, deaf) }()
-	require.Eventually(t, func() (listens bool) {
-		err := pool.QueryRow(t.Context(),
-			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = "+
-				"'idle')",
-			deaf.Database).Scan(&listens)
-		return err == nil && listens
-	}, time.Minute, time.Millisecond)
-	webhooktest.Take(t, inbox, "")
-	require.NoError(t, other.Put(t.Context(), event("a")))
-	webhooktest.Take(t, inbox, "a")
-	cancel()
-	<-ended
-}
-
 func TestInboxOfAnotherKind(t *testing.T) {
 	inbox := inboxOf(migrated(t), nil)
 	for _, id := range []string{"", "x", "1/y", "1-2"} {
@@ -396,4 +214,21 @@ func TestInboxOfAnotherKind(t *testing.T) {
 		assert.ErrorContains(t, inbox.Retry(t.Context(), entry, 0), "another inbox")
 		assert.ErrorContains(t, inbox.DeadLetter(t.Context(), entry, nil), "another inbox")
 	}
+}
+
+func TestInboxWithoutItsTablesIsNotReady(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, database(t))
+	inbox := inboxOf(pool, nil)
+	require.ErrorContains(t, inbox.Ready(t.Context()), "lendingpostgres: the inbox is not ready: ")
+	_, err := inbox.Ages(t.Context())
+	require.Error(t, err)
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	require.NoError(t, inbox.Ready(t.Context()))
+	_, err = pool.Exec(t.Context(),
+		"ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	pool.Reset()
+	require.EqualError(t, inbox.Ready(t.Context()),
+		"lendingpostgres: the inbox is not ready: the database is read only; check the database, and call Migrate")
 }

@@ -1,12 +1,10 @@
 package lendingpostgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,18 +47,13 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // Concurrency is at most MaxConns of the pool less two, and at least 1. With a pool of 4, the
 // default of pgx on a small machine, WorkTx handles two events at a time.
 //
-// handle must not end the transaction. handle may change settings: after each transaction,
-// WorkTx resets the session and calls AfterConnect of the pool again. For a schema or a role of
-// the event, use SET LOCAL, which ends with the transaction.
+// handle must not end the transaction. For a schema, a role or another setting of the event, use
+// SET LOCAL, which ends with the transaction: SET stays on the connection, for its next user.
 //
 // While handle runs, its open transaction delays vacuum, and an
 // idle_in_transaction_session_timeout may end it.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
-	pool := b.pool().Config()
-	w := &txWork{
-		Inbox: b, handle: handle, reset: resetOf(pool.ConnConfig), connected: pool.AfterConnect,
-		taken: map[*webhook.Event]*txEntry{},
-	}
+	w := &txWork{Inbox: b, handle: handle, taken: map[*webhook.Event]*txEntry{}}
 	webhook.Work(ctx, w, w.act, b.fitting(opts))
 }
 
@@ -81,12 +74,9 @@ func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
 // txWork is the inbox that WorkTx passes to [webhook.Work].
 type txWork struct {
 	*Inbox
-	handle    TxFunc
-	reset     string // statements that restore the settings of a new session
-	connected func(ctx context.Context, conn *pgx.Conn) error
-
-	mu    sync.Mutex
-	taken map[*webhook.Event]*txEntry
+	handle TxFunc
+	mu     sync.Mutex
+	taken  map[*webhook.Event]*txEntry
 }
 
 type txEntry struct {
@@ -121,7 +111,7 @@ func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 
 func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if w.forget(entry) {
-		return w.claims().Ended(nil)
+		return nil
 	}
 	return w.Inbox.Done(ctx, entry)
 }
@@ -144,8 +134,6 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	}
 	var said error // returned by handle, with a commit
 	err = w.retry(ctx, func(conn *pgxpool.Conn) error {
-		clean := false
-		defer func() { w.clean(ctx, conn.Conn(), clean) }()
 		tx, err := w.begin(ctx, conn, id, claim)
 		if err != nil {
 			return err
@@ -160,7 +148,7 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 		if failed := w.commit(ctx, conn, tx, entry.InboxEntry); failed != nil {
 			return failed
 		}
-		entry.ended, said, clean = true, err, true
+		entry.ended, said = true, err
 		return nil
 	})
 	if err == nil {
@@ -173,11 +161,9 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 // the claim still holds, and locks the row until the end of the transaction, even if the function
 // ends the transaction early.
 func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64) (pgx.Tx, error) {
-	o := w.options.Tx
-	o.CommitQuery = cmp.Or(o.CommitQuery, "commit") + "; " + w.reset
 	removed := false
 	var batch pgx.Batch
-	batch.BeginTx(o)
+	batch.BeginTx(w.options.Tx)
 	batch.Queue(w.sql("DELETE FROM {inbox} WHERE id = $1::bigint AND claim = $2::bigint"), id, claim).
 		Exec(func(tag pgconn.CommandTag) error {
 			removed = tag.RowsAffected() > 0
@@ -199,40 +185,6 @@ func (w *txWork) begin(ctx context.Context, conn *pgxpool.Conn, id, claim int64)
 }
 
 const unknownStatement = "26000" // SQLSTATE
-
-// clean restores the settings of a new session before a connection returns to the pool. A COMMIT
-// has reset them already. The pool closes a connection with an open transaction.
-func (w *txWork) clean(ctx context.Context, conn *pgx.Conn, reset bool) {
-	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' || reset && w.connected == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	var err error
-	if !reset {
-		_, err = conn.Exec(ctx, w.reset, pgx.QueryExecModeSimpleProtocol)
-	}
-	if err == nil && w.connected != nil {
-		err = w.connected(ctx, conn)
-	}
-	if err != nil {
-		_ = conn.Close(ctx)
-	}
-}
-
-// resetOf returns the statements that restore the settings of a new session. PgBouncer applies
-// the settings of the connection string with SET, and RESET would undo them. SET would take a list
-// such as that of search_path for a single name.
-func resetOf(config *pgx.ConnConfig) string {
-	statements := []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
-	quoted := func(text string) string { return "E'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'" }
-	for name, value := range config.RuntimeParams {
-		if name != "options" {
-			statements = append(statements, "SELECT pg_catalog.set_config("+quoted(name)+", "+quoted(value)+", false)")
-		}
-	}
-	return strings.Join(statements, "; ")
-}
 
 var errClaimLost = errors.New("lendingpostgres: another worker has taken the event, or the event is done")
 

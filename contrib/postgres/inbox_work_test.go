@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,11 +35,6 @@ func TestWorkTx(t *testing.T) {
 		reports []string // of tries, "" for a success
 	}{
 		{"it succeeds", func(*txTest, pgx.Tx, int32) error { return nil }, 1, []string{""}},
-		{
-			"it knows the event",
-			func(*txTest, pgx.Tx, int32) error { return webhook.ErrDuplicate }, 1,
-			[]string{"accepted before"},
-		},
 		{"it knows the event, and the answer of the COMMIT is lost", func(w *txTest, _ pgx.Tx, _ int32) error {
 			w.proxy.answers.Store(1)
 			return webhook.ErrDuplicate
@@ -61,12 +51,6 @@ func TestWorkTx(t *testing.T) {
 			}
 			return nil
 		}, 2, []string{"panicked", ""}},
-		{"it calls Goexit", func(w *txTest, _ pgx.Tx, call int32) error {
-			if call == 1 {
-				runtime.Goexit()
-			}
-			return nil
-		}, 2, []string{"Goexit", ""}},
 		{"it does not mind a statement that failed", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				_, err := tx.Exec(w.t.Context(), "SELECT 1/0")
@@ -75,30 +59,12 @@ func TestWorkTx(t *testing.T) {
 			return nil
 		}, 2, []string{"rollback", ""}},
 		{"it commits", func(w *txTest, tx pgx.Tx, _ int32) error { return tx.Commit(w.t.Context()) }, 1, []string{""}},
-		{"it commits in SQL", func(w *txTest, tx pgx.Tx, _ int32) error {
-			_, err := tx.Exec(w.t.Context(), "COMMIT")
-			return err
-		}, 1, []string{""}},
 		{"it rolls back", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				return tx.Rollback(w.t.Context())
 			}
 			return nil
 		}, 2, []string{"the function has ended the transaction", ""}},
-		{"it rolls back in SQL", func(w *txTest, tx pgx.Tx, call int32) error {
-			if call == 1 {
-				_, err := tx.Exec(w.t.Context(), "ROLLBACK")
-				return err
-			}
-			return nil
-		}, 2, []string{"the function has ended the transaction", ""}},
-		{"it uses a savepoint", func(w *txTest, tx pgx.Tx, _ int32) error {
-			assert.Error(w.t, pgx.BeginFunc(w.t.Context(), tx, func(tx pgx.Tx) error {
-				_, err := tx.Exec(w.t.Context(), "INSERT INTO effects VALUES ('undone') RETURNING 1/0")
-				return err
-			}))
-			return nil
-		}, 1, []string{""}},
 		{"a serialization failure", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				_, err := tx.Exec(w.t.Context(), "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$")
@@ -120,14 +86,6 @@ func TestWorkTx(t *testing.T) {
 			}
 			return nil
 		}, 2, []string{"23505", ""}},
-		{"the connection is cut", func(w *txTest, tx pgx.Tx, call int32) error {
-			if call == 1 {
-				terminate(w, tx)
-				_, err := tx.Exec(w.t.Context(), "SELECT")
-				return err
-			}
-			return nil
-		}, 2, []string{""}},
 		{"the connection is cut before the COMMIT", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				terminate(w, tx)
@@ -306,36 +264,6 @@ func withoutItsClaim(t *testing.T, mode pgx.QueryExecMode) {
 	require.Zero(t, effects)
 }
 
-// An event that fails each time becomes a dead letter and leaves no writes. It can be listed and
-// redriven.
-func TestWorkTxPutsAside(t *testing.T) {
-	w := newTxTest(t, withEffects(t, database(t)))
-	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	broken := true
-	handle := func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
-		if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key()); err != nil {
-			return err
-		}
-		if broken {
-			return errors.New("a failure")
-		}
-		return nil
-	}
-	require.Len(t, w.work(t, handle), 5)
-	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{DeadLetters: 1})
-	dead, err := w.inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
-	require.NoError(t, err)
-	require.Equal(t, 5, dead[0].Tries)
-	require.Equal(t, "a failure", dead[0].Cause)
-	broken = false
-	_, err = w.inbox.Redrive(t.Context(), dead[0].ID)
-	require.NoError(t, err)
-	require.Equal(t, []error{nil}, w.work(t, handle))
-	var effects int
-	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
-	require.Equal(t, 1, effects)
-}
-
 // If the server does not tell the outcome of a COMMIT, the error says that the outcome is
 // unknown.
 func TestWorkTxDoesNotGuess(t *testing.T) {
@@ -398,48 +326,6 @@ func TestWorkTxIsolation(t *testing.T) {
 			webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{})
 		})
 	}
-}
-
-// texts keeps the statements of a pool.
-type texts struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (s *texts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, data.SQL)
-	return ctx
-}
-
-func (*texts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// TraceBatchStart keeps the statements of a batch as a single text.
-func (s *texts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	var all []string
-	for _, query := range data.Batch.QueuedQueries {
-		all = append(all, query.SQL)
-	}
-	return s.TraceQueryStart(ctx, nil, pgx.TraceQueryStartData{SQL: strings.Join(all, "; ")})
-}
-
-func (*texts) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
-func (*texts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
-// Beside the statements of the function, a transaction takes two round trips.
-func TestWorkTxTakesTwoRoundTrips(t *testing.T) {
-	w, seen := newTxTest(t, withEffects(t, database(t))), new(texts)
-	w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = seen }), nil)
-	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	require.Equal(t, []error{nil}, w.work(t, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }))
-	seen.mu.Lock()
-	defer seen.mu.Unlock()
-	of := slices.DeleteFunc(slices.Clone(seen.all), func(text string) bool {
-		return !regexp.MustCompile(`^(begin|commit|RESET|DELETE FROM "lending_inbox" )`).MatchString(text)
-	})
-	require.Len(t, of, 2, "%q", of)
 }
 
 // If the server has forgotten the prepared removal, for example behind a pooler, the event is
@@ -516,36 +402,4 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 		require.NoError(t, inbox.Put(putting, event(lending.EventName(fmt.Sprint("beside ", n)))))
 	}
 	require.Empty(t, began)
-}
-
-// After five executions in a session, the server stops planning a statement.
-func TestStatementsArePlannedOnce(t *testing.T) {
-	pool := migrated(t, func(c *pgxpool.Config) { c.MaxConns = 3 })
-	_, err := pool.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
-		SELECT CASE n % 2 WHEN 0 THEN 'test' ELSE 'other' END, now() + interval '1 hour', ''
-		FROM generate_series(1, 20000) AS n; ANALYZE lending_inbox`) // plans for a long queue
-	require.NoError(t, err)
-	inbox, group := inboxOf(pool, nil), sync.WaitGroup{}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for i := range 500 {
-		group.Go(func() { assert.NoError(t, inbox.Put(ctx, event(lending.EventName(fmt.Sprint(i))))) })
-	}
-	group.Wait()
-	var done atomic.Int32
-	webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil },
-		&webhook.WorkOptions{Concurrency: 8, Observe: func(webhook.Result) {
-			if done.Add(1) == 500 {
-				cancel()
-			}
-		}})
-	for _, conn := range pool.AcquireAllIdle(t.Context()) {
-		rows, err := conn.Query(t.Context(), `SELECT statement FROM pg_prepared_statements AS s
-			WHERE (to_jsonb(s) ->> 'custom_plans')::int > 5`) // PostgreSQL 13 does not count
-		require.NoError(t, err)
-		planned, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		assert.Empty(t, planned)
-		conn.Release()
-	}
 }

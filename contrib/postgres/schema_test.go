@@ -15,8 +15,6 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // shadowed replaces functions of PostgreSQL in a schema before pg_catalog: with a clock at which
@@ -30,8 +28,6 @@ CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SE
 CREATE FUNCTION evil.statement_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT 'infinity'::timestamptz $$;
 CREATE FUNCTION evil.starts_with(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
 CREATE FUNCTION evil.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT (1/0)::text';
-CREATE FUNCTION evil.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT (1/0)::text';
-CREATE FUNCTION evil.pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT 1/0; SELECT NULL';
 CREATE FUNCTION evil.date_trunc(text, timestamptz) RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';
 CREATE FUNCTION evil.to_regclass(text) RETURNS regclass LANGUAGE sql AS 'SELECT NULL::regclass';
 DO $$
@@ -64,7 +60,7 @@ func shadow(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 func TestTransactionsCallNoOperatorOfOthers(t *testing.T) {
 	t.Parallel()
 	url := withEffects(t, database(t))
-	inbox := inboxOf(connect(t, url, shadow(t, connect(t, url))), &lendingpostgres.InboxOptions{Notify: true})
+	inbox := inboxOf(connect(t, url, shadow(t, connect(t, url))), nil)
 	pool := connect(t, url)
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		return inbox.PutTx(t.Context(), tx, event("a"))

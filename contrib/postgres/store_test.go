@@ -189,6 +189,17 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 }
 
+// waitForLocks waits until some statements wait for a lock.
+func waitForLocks(t *testing.T, pool *pgxpool.Pool, statements int) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	for waiting := 0; waiting < statements; {
+		require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+	}
+}
+
 // A lease lasts from the moment it was given, however long the caller waited for the row.
 func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 	pool := migrated(t)

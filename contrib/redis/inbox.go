@@ -186,8 +186,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 // Another worker may be handling the event at that time, but no worker takes it afterwards.
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
-	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
-	return b.claims().Ended(err)
+	return done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
 }
 
 // claimOf ends the script unless the caller still has the claim.
@@ -197,8 +196,7 @@ if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 
 func (b *Inbox) endClaim(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
-	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
-	return b.claims().Ended(err)
+	return script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
 }
 
 var retryLater = redis.NewScript(claimOf + `

@@ -20,32 +20,33 @@ const tending = time.Second
 // source is the inbox for its claimer.
 type source struct{ *Inbox }
 
-type give = func(*webhook.InboxEntry, error)
+type seen = claimer.Seen[*webhook.InboxEntry]
 
 // Claim implements [claimer.Source]. Claim takes due retries and expired claims if it is time
 // for them, otherwise new events. If the first fail, Claim still takes new events.
-func (s source) Claim(ctx context.Context, ask claimer.Ask, give give) (claimer.Outlook, error) {
-	seen, err := s.look(ctx, ask, give)
+func (s source) Claim(ctx context.Context, ask claimer.Ask) (seen, error) {
+	found, err := s.look(ctx, ask.Wait)
 	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") { // Redis has lost its data
-		return claimer.Outlook{More: true}, s.create(ctx)
+		return seen{}, s.create(ctx)
 	}
-	return seen, err
+	return found, err
 }
 
-func (s source) look(ctx context.Context, ask claimer.Ask, give give) (seen claimer.Outlook, failed error) {
-	block := max(ask.Wait, time.Millisecond)
-	if ask.Wait == 0 {
+func (s source) look(ctx context.Context, wait time.Duration) (found seen, failed error) {
+	block, next := max(wait, time.Millisecond), time.Duration(-1)
+	if wait == 0 {
 		block = -1
-		if seen, failed = s.tend(ctx, give); seen.More {
-			return seen, nil
+		if found, failed = s.tend(ctx); found.Entry != nil {
+			return found, failed
 		}
+		next = found.Next
 	}
-	n, err := s.read(ctx, int64(ask.N), block, give)
-	if n == 0 && err == nil {
+	found, err := s.read(ctx, block)
+	found.Next = next
+	if !found.Found && err == nil {
 		err = failed
 	}
-	seen.More = n == ask.N
-	return seen, err
+	return found, err
 }
 
 // tend moves due retries into the stream, and takes an expired claim. Claims of the same moment
@@ -84,21 +85,22 @@ if not message then
 end
 return {wait, refused, expired[4] + 1, message[1], message[2]}`)
 
-func (s source) tend(ctx context.Context, give give) (seen claimer.Outlook, err error) {
+func (s source) tend(ctx context.Context) (found seen, err error) {
 	start := time.Now()
+	found.Next = -1
 	reply, err := tend.Run(ctx, s.client(), []string{s.stream, s.later}, group, milliseconds(s.options.Lease)).Slice()
 	if err != nil {
-		return seen, err
+		return found, err
 	}
 	wait, _ := reply[0].(int64)
 	refused, _ := reply[1].(string)
 	if refused != "" {
 		err = fmt.Errorf("lendingredis: events that are due again cannot be moved to the stream: %s; check the memory of Redis", refused)
 	} else if wait >= 0 {
-		seen.Next = time.Duration(wait+1) * time.Millisecond
+		found.Next = time.Duration(wait+1) * time.Millisecond
 	}
 	if len(reply) < 5 {
-		return seen, err
+		return found, err
 	}
 	claims, _ := reply[2].(int64)
 	id, _ := reply[3].(string)
@@ -107,34 +109,28 @@ func (s source) tend(ctx context.Context, give give) (seen claimer.Outlook, err 
 	for i := 1; i < len(fields); i += 2 {
 		values[fmt.Sprint(fields[i-1])] = fields[i]
 	}
-	s.hand(ctx, redis.XMessage{ID: id, Values: values}, claims, start, give)
-	return claimer.Outlook{More: true, Next: 1}, nil // there may be more
+	return s.claimed(ctx, redis.XMessage{ID: id, Values: values}, claims, start) // there may be more
 }
 
-// read claims up to n new events. It waits for the first event for at most block, unless block
-// is negative.
-func (s source) read(ctx context.Context, n int64, block time.Duration, give give) (claimed int, err error) {
+// read claims a new event. It waits for the event for at most block, unless block is negative.
+func (s source) read(ctx context.Context, block time.Duration) (found seen, err error) {
 	start := time.Now()
 	streams, err := s.client().XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: group, Consumer: group, Streams: []string{s.stream, ">"}, Count: n, Block: block,
+		Group: group, Consumer: group, Streams: []string{s.stream, ">"}, Count: 1, Block: block,
 	}).Result()
 	if errors.Is(err, redis.Nil) {
-		return 0, nil
+		return found, nil
+	} else if err != nil || len(streams) == 0 || len(streams[0].Messages) == 0 {
+		return found, err
 	}
-	for _, stream := range streams {
-		for _, message := range stream.Messages {
-			s.hand(ctx, message, 1, start, give)
-			claimed++
-		}
-	}
-	return claimed, err
+	return s.claimed(ctx, streams[0].Messages[0], 1, start)
 }
 
-// hand gives an entry to a worker. claims is the number of claims of the entry in the stream. The
+// claimed returns the entry of a claim. claims is the number of claims of the entry in the stream. The
 // ID of a claim contains the number, so that an earlier worker, which may only be slow, cannot end
 // the claim. An entry without a valid event becomes a dead letter, because it would fail each
 // time. An event that another process has to read waits.
-func (s source) hand(ctx context.Context, message redis.XMessage, claims int64, start time.Time, give give) {
+func (s source) claimed(ctx context.Context, message redis.XMessage, claims int64, start time.Time) (seen, error) {
 	entry, err := s.entryOf(message)
 	tries := entry.Tries
 	entry.Tries += int(claims)
@@ -147,17 +143,7 @@ func (s source) hand(ctx context.Context, message redis.XMessage, claims int64, 
 	} else if err != nil {
 		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
-	give(entry, err)
-}
-
-//nolint:dupword // XCLAIM gets the stream's entry twice
-var giveBack = redis.NewScript(claimOf + `
-return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], 0, ARGV[2], 'IDLE', ARGV[4], 'RETRYCOUNT', ARGV[3] - 1, 'JUSTID')`)
-
-// GiveBack implements [claimer.Source]. The claim ends and does not count. If GiveBack fails,
-// the claim expires.
-func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
-	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(2*s.options.Lease))
+	return seen{Entry: entry, Found: err == nil}, err
 }
 
 // entryOf returns the entry in message, with its tries before it was added to the stream. See

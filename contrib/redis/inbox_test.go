@@ -3,8 +3,6 @@ package lendingredis_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,48 +57,6 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 		}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	webhooktest.SetsAsideWhatIsNoEvent(t, inbox)
-}
-
-// New events are not delayed by two stuck events.
-func TestInboxTakesAllThatIsStuck(t *testing.T) {
-	client := startRedis(t).client()
-	inbox := inbox(t, client, nil)
-	for i := range 20 {
-		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
-		stuck(t, client, webhooktest.Take(t, inbox, lending.EventName(rune('a'+i))))
-	}
-	<-time.After(time.Second) // the inbox looks for stuck events once a second
-	before := calls(t, client, "xreadgroup")
-	for range 20 {
-		entry, err := inbox.Take(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, inbox.Done(t.Context(), entry))
-		require.Equal(t, 2, entry.Tries)
-	}
-	require.Less(t, calls(t, client, "xreadgroup")-before, 10)
-}
-
-// stuck makes a claim an hour old.
-func stuck(t *testing.T, client *redis.Client, entry *webhook.InboxEntry) {
-	t.Helper()
-	id, _, _ := strings.Cut(entry.ID, "/")
-	require.NoError(t, client.Do(t.Context(), "XCLAIM", "{test}:events", "lending", "lending", 0, id,
-		"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 1, "JUSTID").Err())
-}
-
-// calls returns the number of executions of these commands.
-func calls(t *testing.T, client *redis.Client, names ...string) (n int) {
-	t.Helper()
-	text, err := client.Info(t.Context(), "commandstats").Result()
-	require.NoError(t, err)
-	for line := range strings.Lines(text) {
-		var calls int
-		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
-		if _, err := fmt.Sscanf(rest, "calls=%d", &calls); err == nil && slices.Contains(names, name) {
-			n += calls
-		}
-	}
-	return n
 }
 
 func TestInboxForgets(t *testing.T) {
@@ -165,7 +121,7 @@ func TestNothingIsLostUnderKill(t *testing.T) {
 	t.Logf("Redis killed and restarted %d times", restarts)
 }
 
-// After two unfinished tries an event runs alone, so that a third end of the process names the
+// The event that ends its process again and again becomes a dead letter, and the events beside it do not.
 func TestKillerIsSetAsideAndInnocentsAreNot(t *testing.T) {
 	longrun.Kills(t)
 	t.Parallel()
@@ -377,43 +333,14 @@ func TestFullRedisIsDrained(t *testing.T) {
 	require.NoError(t, started.Put(t.Context(), event("new")), "it was remembered though it was refused")
 }
 
-// A waiting process sends few commands. It handles new events at once, and due retries in time. A
-// busy machine may be slow with a single event, but not with each of several.
-func TestInboxIdles(t *testing.T) {
+func TestInboxWithoutRedisIsNotReady(t *testing.T) {
 	server := startRedis(t)
-	client := server.client()
 	inbox := inbox(t, server.client(), nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	acted := make(chan time.Time, 2)
-	working := make(chan struct{})
-	go func() {
-		defer close(working)
-		var tried sync.Map
-		webhook.Work(ctx, inbox, func(_ context.Context, e *webhook.Event) error {
-			acted <- time.Now()
-			if _, again := tried.LoadOrStore(e.Name, true); !again {
-				return errors.New("again")
-			}
-			return nil
-		}, &webhook.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
-	}()
-	sent := func() int { return calls(t, client, "evalsha", "xreadgroup") }
-	const seconds = 4
-	<-time.After(time.Second)
-	start, before := time.Now(), sent()
-	<-time.After(seconds * time.Second)
-	idle := float64(sent()-before) / time.Since(start).Seconds()
-	t.Logf("%.1f commands a second", idle)
-	require.LessOrEqual(t, idle, 4.0)
-
-	wakes := func(name lending.EventName) bool {
-		start := time.Now()
-		require.NoError(t, inbox.Put(t.Context(), event(name)))
-		took := (<-acted).Sub(start)
-		<-acted
-		return took < 500*time.Millisecond
-	}
-	require.True(t, slices.ContainsFunc([]lending.EventName{"a", "b", "c", "d", "e"}, wakes))
-	cancel()
-	<-working
+	require.NoError(t, inbox.Ready(t.Context()))
+	server.kill()
+	err := inbox.Ready(t.Context())
+	require.ErrorContains(t, err, "lendingredis: the inbox is not ready: ")
+	require.ErrorContains(t, err, "; check Redis and the connection")
+	_, err = inbox.Ages(t.Context())
+	require.Error(t, err)
 }

@@ -3,7 +3,6 @@ package claimer_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,302 +11,263 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/claimer"
 )
 
-// store is a source: events that are due, in order.
-type store struct {
+// source has events that are due, in order. A request takes some time.
+type source struct {
 	mu      sync.Mutex
 	due     []string
 	asked   []claimer.Ask
-	takes   time.Duration // of a request
+	asking  int // requests in progress
+	most    int // at the same time
+	takes   time.Duration
 	next    time.Duration
-	err     error
+	fails   error
 	panics  bool
-	back    int // given back
-	blocks  bool
-	arrived chan struct{}
+	arrived chan struct{} // wakes a blocking request
 }
 
-func (s *store) put(events ...string) {
+func (s *source) put(event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due = append(s.due, events...)
-	select {
-	case s.arrived <- struct{}{}:
-	default:
-	}
+	s.due = append(s.due, event)
 }
 
-func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(string, error)) (
-	seen claimer.Outlook, err error,
-) {
+func (s *source) Claim(ctx context.Context, ask claimer.Ask) (seen claimer.Seen[string], err error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked = append(s.asked, ask)
-	err, empty := s.err, len(s.due) == 0
+	s.asking++
+	s.most = max(s.most, s.asking)
 	if s.panics {
-		s.panics = false
-		s.mu.Unlock()
+		s.panics, s.asking = false, 0
 		panic("here")
 	}
 	s.mu.Unlock()
-	if s.blocks && empty && ask.Wait > 0 {
-		select {
-		case <-s.arrived:
-		case <-time.After(ask.Wait):
-		}
+	select {
+	case <-time.After(s.takes + ask.Wait):
+	case <-s.arrived:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	s.mu.Lock()
-	var claimed []string
-	if n := min(ask.N, len(s.due)); err == nil {
-		claimed, s.due = s.due[:n], s.due[n:]
+	s.asking--
+	if err = errors.Join(err, s.fails); err != nil {
+		s.fails = nil
+		return seen, err
 	}
-	seen.More, seen.Next = len(claimed) == ask.N, s.next
-	takes := s.takes
-	s.mu.Unlock()
-	<-time.After(takes)
-	for _, id := range claimed {
-		give(id, nil)
+	if len(s.due) == 0 {
+		return claimer.Seen[string]{Next: s.next}, nil
 	}
-	return seen, err
+	seen = claimer.Seen[string]{Entry: s.due[0], Found: true}
+	if ask.Wait > 0 {
+		seen.Next = -1
+	}
+	s.due = s.due[1:]
+	return seen, nil
 }
 
-func (s *store) GiveBack(_ context.Context, id string) {
+func (s *source) requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.back++
-	s.due = append(s.due, id)
+	return len(s.asked)
 }
 
-// set changes a field.
-func set[T any](s *store, field *T, value T) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*field = value
-}
-
-func (s *store) givenBack() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.back
-}
-
-func (s *store) requests() []claimer.Ask {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked
-}
-
-func bubble(t *testing.T, s *store, options claimer.Options, test func(t *testing.T, c *claimer.Claimer[string])) {
+// works runs workers until the end of the test, and returns a channel with the events.
+func works(t *testing.T, c *claimer.Claimer[string], workers int) <-chan string {
 	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	events := make(chan string, 100)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for {
+				event, err := c.Take(ctx, false)
+				if err != nil {
+					return
+				}
+				events <- event
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); group.Wait() })
+	return events
+}
+
+func TestIdleWorkersAskOnceInPoll(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		if options.Poll == 0 {
-			options.Poll = time.Hour
-		}
-		s.blocks, s.arrived = options.Blocks, make(chan struct{}, 1)
-		test(t, claimer.New(s, options))
+		s := &source{next: -1, takes: time.Millisecond}
+		c := claimer.New(s, claimer.Options{Poll: time.Minute})
+		events := works(t, c, 64)
+		<-time.After(time.Hour - time.Second)
+		assert.Equal(t, 60, s.requests())
+		s.put("a")
+		start := time.Now()
+		assert.Equal(t, "a", <-events, "of another process")
+		assert.Equal(t, time.Second+time.Millisecond, time.Since(start))
 	})
 }
 
-// take takes an event, which must come at once.
-func take(t *testing.T, c *claimer.Claimer[string]) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	id, err := c.Take(ctx, false)
-	require.NoError(t, err)
-	return id
-}
-
-// ended is a context that has ended, and whose Done gives other goroutines time.
-type ended struct{ context.Context }
-
-func (e ended) Done() <-chan struct{} {
-	synctest.Wait()
-	return e.Context.Done()
-}
-
-func TestEndedContextTakesNothing(t *testing.T) {
-	s := &store{}
-	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		s.put("0")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := c.Take(ended{ctx}, false)
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Empty(t, s.requests())
-	})
-}
-
-// none holds that no event comes in a while.
-func none(t *testing.T, c *claimer.Claimer[string], while time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), while)
-	defer cancel()
-	_, err := c.Take(ctx, false)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-}
-
-func events(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprint(i))
-	}
-	return all
-}
-
-func TestWorkersShareRequests(t *testing.T) {
-	s := &store{due: events(8), takes: time.Millisecond}
-	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		var taking sync.WaitGroup
-		for range 8 {
-			taking.Go(func() { take(t, c) })
-		}
-		taking.Wait()
-		require.Less(t, len(s.requests()), 8)
-	})
-}
-
-// A request costs about as much for four events as for one, so few workers wait for its end.
-func TestWorkersWaitForARequest(t *testing.T) {
-	s := &store{due: events(6), takes: time.Millisecond}
-	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		take(t, c)
-		var taking sync.WaitGroup
-		for range 5 {
-			taking.Go(func() { take(t, c) })
-			synctest.Wait()
-		}
-		taking.Wait()
-		var asked []int
-		for _, ask := range s.requests() {
-			asked = append(asked, ask.N)
-		}
-		require.Equal(t, []int{1, 1, 4}, asked)
-	})
-}
-
-func TestAProcessThatWaitsAsksOnceInPoll(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		options claimer.Options
-		most    int
+func TestLookInMovesTheNextRequestForward(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		before time.Duration // since the request began
+		in     time.Duration
+		want   time.Duration
 	}{
-		{"it polls", claimer.Options{Poll: time.Second}, 11},
-		{"the source blocks", claimer.Options{Poll: time.Second, Blocks: true}, 21},
+		{"while the workers wait", time.Minute, 0, time.Second},
+		{"to a later time", time.Minute, 5 * time.Minute, 5*time.Minute + time.Second},
+		{"while a request that could miss the event is in progress", time.Second / 2, 0, time.Second},
+		{"no later than Poll", time.Minute, 2 * time.Hour, 59*time.Minute + time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := &store{}
-			bubble(t, s, tt.options, func(t *testing.T, c *claimer.Claimer[string]) {
-				none(t, c, 10*time.Second)
-				require.InDelta(t, tt.most, len(s.requests()), 2)
-			})
-		})
-	}
-}
-
-func TestAWorkerIsWoken(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		wake func(s *store, c *claimer.Claimer[string])
-		next time.Duration
-		want time.Duration
-	}{
-		{"at once", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(0) }, 0, time.Minute},
-		{
-			"in a while", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(time.Second) }, 0,
-			time.Minute + time.Second,
-		},
-		{"when the source has said", func(*store, *claimer.Claimer[string]) {}, 90 * time.Second, 90 * time.Second},
-		{"by a shorter Poll", func(_ *store, c *claimer.Claimer[string]) { c.SetPoll(time.Second) }, 0, time.Minute},
-		{"by Poll", func(*store, *claimer.Claimer[string]) {}, 0, time.Hour},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := &store{next: tt.next}
-			bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &source{next: -1, takes: time.Second}
+				c := claimer.New(s, claimer.Options{Poll: time.Hour})
+				events := works(t, c, 4)
+				<-time.After(test.before)
 				start := time.Now()
-				time.AfterFunc(time.Minute, func() {
-					s.put(events(1)...)
-					tt.wake(s, c)
-				})
-				_, err := c.Take(t.Context(), false)
-				require.NoError(t, err)
-				require.Equal(t, tt.want, time.Since(start))
+				c.LookIn(test.in)
+				if test.before > time.Second {
+					s.put("a")
+				} else { // the request in progress does not see the event
+					<-time.After(time.Second - test.before + time.Millisecond)
+					s.put("a")
+				}
+				assert.Equal(t, "a", <-events)
+				assert.Equal(t, test.want, time.Since(start))
 			})
 		})
 	}
 }
 
-func TestABlockingSourceIsNotPolled(t *testing.T) {
-	s := &store{}
-	bubble(t, s, claimer.Options{Poll: time.Second, Blocks: true}, func(t *testing.T, c *claimer.Claimer[string]) {
+func TestTakeAsksWhenAnEventIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{next: time.Minute}
+		events := works(t, claimer.New(s, claimer.Options{Poll: time.Hour}), 4)
+		<-time.After(time.Minute - time.Second)
+		s.put("a")
+		s.put("b")
 		start := time.Now()
-		time.AfterFunc(300*time.Millisecond, func() { s.put(events(1)...) })
-		take(t, c)
-		require.Equal(t, 300*time.Millisecond, time.Since(start))
+		assert.ElementsMatch(t, []string{"a", "b"}, []string{<-events, <-events})
+		assert.Equal(t, time.Second, time.Since(start), "the second at once")
 	})
 }
 
-// What is claimed for a worker that has left is given back before Take returns.
-func TestAClaimForNobodyIsGivenBack(t *testing.T) {
-	s := &store{due: events(1), takes: time.Second}
-	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		none(t, c, time.Millisecond)
-		require.Equal(t, 1, s.givenBack())
-		set(s, &s.takes, time.Minute)
-		start := time.Now()
-		none(t, c, time.Millisecond)
-		require.Less(t, time.Since(start), 5*time.Second, "a source that hangs holds nobody up")
-		<-time.After(time.Hour)
-		require.Equal(t, 2, s.givenBack())
-		set(s, &s.takes, 0)
-		require.Equal(t, "0", take(t, c))
-	})
+func TestBacklogHasFourRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	for blocks, most := range map[bool]int{false: 4, true: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &source{next: -1, takes: time.Second}
+			for range 40 {
+				s.put("a")
+			}
+			events := works(t, claimer.New(s, claimer.Options{Poll: time.Minute, Blocks: blocks}), 64)
+			for range 40 {
+				<-events
+			}
+			synctest.Wait()
+			assert.Equal(t, most, s.most, "blocks: %t", blocks)
+		})
+	}
 }
 
-func TestAFailureIsThatOfAllWhoWait(t *testing.T) {
-	failure := errors.New("a failure")
-	s := &store{err: failure, takes: time.Second}
-	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		var taking sync.WaitGroup
-		for range 8 {
-			taking.Go(func() {
-				_, err := c.Take(t.Context(), false)
-				assert.ErrorIs(t, err, failure)
-			})
-		}
-		taking.Wait()
-		set(s, &s.err, nil)
-		set(s, &s.panics, true)
+func TestFailureOrPanicAsksAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failed := errors.New("a failure")
+		s := &source{due: []string{"a"}, fails: failed}
+		c := claimer.New(s, claimer.Options{Poll: time.Hour})
 		_, err := c.Take(t.Context(), false)
-		require.ErrorAs(t, err, new(*lending.PanicError))
-		set(s, &s.takes, 0)
-		s.put(events(1)...)
-		require.Equal(t, "0", take(t, c))
+		require.ErrorIs(t, err, failed)
+		s.panics = true
+		assert.Panics(t, func() { _, _ = c.Take(t.Context(), false) })
+		start := time.Now()
+		event, err := c.Take(t.Context(), true)
+		require.NoError(t, err)
+		assert.Equal(t, "a", event)
+		assert.Zero(t, time.Since(start))
+		assert.True(t, s.asked[2].Relaxed)
 	})
 }
 
-// During a backlog, workers that have ended their events wait a moment for others and share a
-// request with them.
-func TestWorkersShareARequestInABacklog(t *testing.T) {
-	s := &store{due: events(16)}
-	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
-		for range 8 {
-			take(t, c)
-		}
-		before, start := len(s.requests()), time.Now()
-		var taking sync.WaitGroup
-		for range 4 { // half of the workers
-			taking.Go(func() {
-				<-time.After(time.Millisecond)
-				require.NoError(t, c.Ended(nil))
-				take(t, c)
+func TestBlockingSourceWaitsItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{next: -1, arrived: make(chan struct{})}
+		events := works(t, claimer.New(s, claimer.Options{Poll: 20 * time.Second, Blocks: true}), 4)
+		<-time.After(200*time.Second + time.Millisecond)
+		assert.Equal(t, 22, s.requests(), "one that looks, and one that waits, in each Poll")
+		s.put("a")
+		start := time.Now()
+		s.arrived <- struct{}{}
+		assert.Equal(t, "a", <-events)
+		assert.Zero(t, time.Since(start))
+		synctest.Wait()
+		assert.Equal(t, 23, s.requests(), "the next waits again")
+	})
+}
+
+func TestTakeReturnsWhenItsContextHasEnded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		takes time.Duration // of a request that claims an event
+		after time.Duration // the end of the context
+		event string
+		want  time.Duration // from the end of the context
+	}{
+		{"waiting", 0, time.Hour, "", 0},
+		{"before a response, which is soon there", time.Second, time.Second / 2, "a", time.Second / 2},
+		{"before a response that does not come", time.Minute, time.Second, "", 2 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &source{next: -1, takes: test.takes}
+				if test.takes > 0 {
+					s.put("a")
+				}
+				queues := test.takes == time.Second // a second worker, behind the only turn
+				c := claimer.New(s, claimer.Options{Poll: 2 * time.Hour, Blocks: queues})
+				ctx, cancel := context.WithTimeout(t.Context(), test.after)
+				defer cancel()
+				start := time.Now()
+				var group sync.WaitGroup
+				if queues {
+					group.Go(func() {
+						<-time.After(time.Millisecond)
+						_, err := c.Take(ctx, false)
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						assert.Equal(t, test.after, time.Since(start))
+					})
+				}
+				event, err := c.Take(ctx, false)
+				assert.Equal(t, test.event, event)
+				if test.event == "" {
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+				} else {
+					assert.NoError(t, err)
+				}
+				assert.Equal(t, test.after+test.want, time.Since(start))
+				group.Wait()
 			})
-		}
-		taking.Wait()
-		require.Len(t, s.requests(), before+1)
-		require.Equal(t, 4, s.requests()[before].N)
-		require.LessOrEqual(t, time.Since(start), 10*time.Millisecond)
-		require.EqualError(t, c.Ended(errors.New("a failure")), "a failure")
+		})
+	}
+}
+
+func TestTakeFailsWhenASourceHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := claimer.New(&source{takes: time.Hour}, claimer.Options{Poll: time.Minute})
+		start := time.Now()
+		_, err := c.Take(t.Context(), false)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 10*time.Second, time.Since(start))
 	})
 }

@@ -41,8 +41,8 @@ CREATE TABLE {inbox} (
 CREATE INDEX ON {inbox} (name, due, id) WHERE due IS NOT NULL;
 CREATE INDEX ON {inbox} (name, set_aside, id) WHERE due IS NULL;
 
--- The keys of all events, until they expire. Expired keys are found by a walk through the primary
--- key: an index of times would cost each Put more than the walk.
+-- The keys of all events, until they expire. An index of times would cost each Put more than a read
+-- of all keys, which finds the expired keys.
 CREATE TABLE {inbox_seen} (
 	name text        NOT NULL,
 	key  bytea       NOT NULL,

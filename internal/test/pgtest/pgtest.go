@@ -202,18 +202,9 @@ func (c *Cluster) Close() {
 	_ = os.RemoveAll(c.directory)
 }
 
-// Pid returns the process id of the server, for a test that freezes the server.
-func (c *Cluster) Pid() int { return c.process.Process.Pid }
-
-// Socket returns the path of the server's socket.
-func (c *Cluster) Socket() string { return filepath.Join(c.directory, ".s.PGSQL.5432") }
-
 // URL returns the address of a database. The database "postgres" always exists.
-func (c *Cluster) URL(database string) string { return c.URLAs(User, database) }
-
-// URLAs returns the address of a database for another role.
-func (c *Cluster) URLAs(role, database string) string {
-	return "postgres:///" + database + "?" + url.Values{"host": {c.directory}, "user": {role}}.Encode()
+func (c *Cluster) URL(database string) string {
+	return "postgres:///" + database + "?" + url.Values{"host": {c.directory}, "user": {User}}.Encode()
 }
 
 var odd = regexp.MustCompile(`[^a-z0-9]+`)

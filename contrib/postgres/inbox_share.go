@@ -1,0 +1,162 @@
+package lendingpostgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// The limits of a shared transaction.
+const (
+	transactions = 4       // in progress: some wait for the disk, the others prepare
+	maxShared    = 64      // events
+	maxBytes     = 1 << 20 // of events
+)
+
+// sharing lets calls of Put that come at the same time share transactions. A call that finds less
+// than four in progress leads the next: it also puts the events of the calls that wait. At its end it
+// leaves the lead to a call that waits.
+type sharing struct {
+	mu      sync.Mutex
+	leading int
+	waiting []*put // oldest first
+}
+
+// put is a call of Put.
+type put struct {
+	key, body []byte
+	done      chan error // with room for the result
+}
+
+var (
+	errLead  = errors.New("lendingpostgres: the call leads the next transaction")
+	errAlone = errors.New("lendingpostgres: the event needs a transaction of its own")
+)
+
+// putShared puts the event of p. It returns errAlone if the transaction fails because of any event.
+func (b *Inbox) putShared(ctx context.Context, p *put) error {
+	s := b.shared()
+	if !s.leads(p) {
+		select {
+		case err := <-p.done:
+			if err != errLead { //nolint:errorlint // never wrapped
+				return err
+			}
+		case <-ctx.Done():
+			s.leave(p)
+			return ctx.Err()
+		}
+	}
+	defer s.next()
+	puts := s.take(p)
+	added, err := []*put(nil), errAlone
+	defer func() { // even after a panic
+		for _, other := range puts[1:] {
+			other.done <- resultOf(other, added, err)
+		}
+	}()
+	added, err = b.putMany(ctx, puts)
+	return resultOf(p, added, err)
+}
+
+func resultOf(p *put, added []*put, err error) error {
+	switch {
+	case err != nil:
+		return errAlone
+	case !slices.Contains(added, p):
+		return webhook.ErrDuplicate
+	}
+	return nil
+}
+
+// leads reports whether p leads a transaction now. Otherwise it waits.
+func (s *sharing) leads(p *put) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leading < transactions {
+		s.leading++
+		return true
+	}
+	s.waiting = append(s.waiting, p)
+	return false
+}
+
+// take returns p and the calls that wait, up to the limits.
+func (s *sharing) take(p *put) []*put {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	puts, bytes := []*put{p}, len(p.body)
+	for len(s.waiting) > 0 && len(puts) < maxShared && bytes+len(s.waiting[0].body) <= maxBytes {
+		bytes += len(s.waiting[0].body)
+		puts, s.waiting = append(puts, s.waiting[0]), s.waiting[1:]
+	}
+	return puts
+}
+
+// next leaves the lead to a call that waits.
+func (s *sharing) next() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		s.leading--
+		return
+	}
+	s.waiting[0].done <- errLead
+	s.waiting = s.waiting[1:]
+}
+
+// leave ends the wait of p, which may have the lead.
+func (s *sharing) leave(p *put) {
+	s.mu.Lock()
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *put) bool { return other == p })
+	s.mu.Unlock()
+	select {
+	case err := <-p.done:
+		if err == errLead { //nolint:errorlint // never wrapped
+			s.next()
+		}
+	default: // another call puts the event
+	}
+}
+
+// putEvents puts different events and returns the keys of the new events. All processes insert keys in
+// the same order, so no two wait for each other. A row that another transaction holds ends the
+// statement after a moment, because it delays all events.
+const putEvents = `
+WITH new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at) SELECT $1::text, key, now
+	FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('lock_timeout', '100', true) OFFSET 0) AS moment,
+		pg_catalog.unnest($2::bytea[]) AS key ORDER BY key` + unlessSeen + `
+	RETURNING key, at
+), inserted AS (
+	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, body
+	FROM new JOIN ROWS FROM (pg_catalog.unnest($2::bytea[]), pg_catalog.unnest($3::bytea[])) AS event (key, body) USING (key))
+SELECT key FROM new`
+
+// putMany returns the calls whose event is new. Of several with equal events, it is the first.
+func (b *Inbox) putMany(ctx context.Context, puts []*put) (added []*put, err error) {
+	first := make(map[string]*put, len(puts))
+	var keys, bodies, fresh [][]byte
+	for _, p := range puts {
+		if first[string(p.key)] == nil {
+			first[string(p.key)] = p
+			keys, bodies = append(keys, p.key), append(bodies, p.body)
+		}
+	}
+	_, err = b.once(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, b.sql(putEvents), b.name, keys, bodies, b.options.Keep)
+		if err == nil {
+			fresh, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		}
+		return err
+	})
+	for _, key := range fresh {
+		added = append(added, first[string(key)])
+	}
+	return added, err
+}
