@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -37,7 +39,7 @@ func asFailure(err error) *failure {
 	switch {
 	case ok:
 		return own
-	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, store.ErrConflict):
+	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, store.ErrConflict):
 		return &failure{Status: http.StatusConflict, Text: err.Error()}
 	case errors.As(err, &argument):
 		status := http.StatusBadRequest
@@ -70,6 +72,43 @@ func answer[T any](read func(*http.Request) (T, error), parameters ...string) ht
 		default:
 			write(w, http.StatusOK, result)
 		}
+	}
+}
+
+// inTime bounds read, which runs in a goroutine of its own: a store can panic, or ignore its context.
+func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Request) (T, error) {
+	return func(r *http.Request) (result T, err error) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*timeout)
+		defer cancel()
+		hangs := failf(http.StatusServiceUnavailable, "a store does not answer; check the stores of the handler")
+		select {
+		case d.reads <- struct{}{}:
+		case <-d.shutdown:
+			return result, hangs
+		case <-ctx.Done():
+			return result, hangs
+		}
+		type outcome struct {
+			result T
+			err    error
+		}
+		ended := make(chan outcome, 1)
+		go func() {
+			defer func() { <-d.reads }()
+			var o outcome
+			o.err = safely.Call[lending.PanicError](func() (err error) {
+				o.result, err = read(r.WithContext(ctx))
+				return err
+			})
+			ended <- o
+		}()
+		select {
+		case o := <-ended:
+			return o.result, o.err
+		case <-d.shutdown:
+		case <-ctx.Done():
+		}
+		return result, hangs
 	}
 }
 

@@ -1,11 +1,11 @@
 // Package ops is the operator's door to a running backend: a page, and the same as JSON, for the
-// mutations that need a person, the webhooks set aside, and the session.
+// mutations that need a person, the webhooks set aside, and the sessions.
 //
-//	http.Handle("/ops/", ops.Handler(ops.Options{
-//		Log:     keys,
-//		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
-//		Session: client.Session(),
-//		Who:     who,
+//	mux.Handle("/ops/", ops.Handler(ops.Options{
+//		Log:      keys,
+//		Inboxes:  map[string]webhook.DeadLetters{"webhooks": inbox},
+//		Sessions: map[string]*lending.Session{"service": client.Session()},
+//		Who:      func(r *http.Request) (name string, mayAct bool) { return userOf(r), isOperator(r) },
 //	}))
 //
 // Mount the handler in a process that has the stores, behind your own authentication. Replicas
@@ -22,9 +22,9 @@
 //	GET  api/inboxes/{inbox}?event=&from=&before=&after=&limit=
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
 //	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event","from","before"}
-//	POST api/inboxes/{inbox}/drop                       the same
-//	GET  api/session                                    signed in, paused, needs a person
-//	GET  api/counts                                     now, and at earlier requests, one sample a minute
+//	POST api/inboxes/{inbox}/drop                       the same, with "why"
+//	GET  api/sessions                                   signed in, paused, needs a person
+//	GET  api/counts                                     open keys and events now
 //	GET  api/health                                     200 or 503, with each part
 //
 // The state of a key is review (a person decides), doubt (a check ends the doubt), progress, or a

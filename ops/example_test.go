@@ -28,10 +28,10 @@ func ExampleHandler() {
 
 	mux := http.NewServeMux()
 	mux.Handle("/ops/", ops.Handler(ops.Options{
-		Log:     keys,
-		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
-		Session: client.Session(),
-		Who:     func(r *http.Request) (name string, mayAct bool) { return userOf(r), isOperator(r) },
+		Log:      keys,
+		Inboxes:  map[string]webhook.DeadLetters{"webhooks": inbox},
+		Sessions: map[string]*lending.Session{"service": client.Session()},
+		Who:      func(r *http.Request) (name string, mayAct bool) { return userOf(r), isOperator(r) },
 	}))
 
 	answer := httptest.NewRecorder()

@@ -91,7 +91,7 @@ func TestHandlerStandsBelowAnyPath(t *testing.T) {
 					assert.Contains(t, recorder.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'")
 				}
 			}
-			for _, part := range []string{"api/keys", "api/key?key=a", "api/session", "api/inboxes/a"} {
+			for _, part := range []string{"api/keys", "api/key?key=a", "api/sessions", "api/inboxes/a"} {
 				recorder := httptest.NewRecorder()
 				handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path+part, nil))
 				assert.Equal(t, http.StatusNotFound, recorder.Code, "a handler without parts has no %s", part)

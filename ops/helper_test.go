@@ -56,10 +56,11 @@ func open(t *testing.T, change func(*ops.Options)) *backend {
 	require.NoError(t, err)
 	t.Cleanup(b.client.Close)
 	options := ops.Options{
-		Log: b.log, Inboxes: map[string]webhook.DeadLetters{"web hooks": b.inbox}, Session: b.client.Session(),
-		Who:    func(r *http.Request) (string, bool) { name := r.Header.Get("X-Person"); return name, name != "" },
-		Show:   func(r *http.Request) bool { return r.Header.Get("X-Person") == person },
-		Logger: slog.New(slog.NewTextHandler(b.actions, nil)),
+		Log: b.log, Inboxes: map[string]webhook.DeadLetters{"web hooks": b.inbox},
+		Sessions: map[string]*lending.Session{"acme": b.client.Session()},
+		Who:      func(r *http.Request) (string, bool) { name := r.Header.Get("X-Person"); return name, name != "" },
+		Show:     func(r *http.Request) bool { return r.Header.Get("X-Person") == person },
+		Logger:   slog.New(slog.NewTextHandler(b.actions, nil)),
 	}
 	if change != nil {
 		change(&options)

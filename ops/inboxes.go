@@ -74,15 +74,22 @@ func filterOf(get func(name string) string) (filter webhook.DeadLetterFilter, er
 	filter.Event = lending.EventName(get("event"))
 	for name, at := range map[string]*time.Time{"from": &filter.From, "before": &filter.Before} {
 		if text := get(name); text != "" {
-			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				*at, err = time.Parse(time.DateTime, text)
-			}
-			if err != nil {
-				return filter, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22 15:04:05, in UTC", name)
+			if *at, err = timeIn(name, text); err != nil {
+				return filter, err
 			}
 		}
 	}
 	return filter, nil
+}
+
+// timeIn reads the time in a parameter, in UTC.
+func timeIn(name, text string) (at time.Time, err error) {
+	for _, layout := range []string{time.RFC3339, time.DateTime} {
+		if at, err = time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return at, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22 15:04:05, in UTC", name)
 }
 
 // eventView is a webhook with its data.

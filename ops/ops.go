@@ -18,7 +18,9 @@ type Options struct {
 	Path    string                         // path of the handler; "/ops/" if empty
 	Log     *idempotency.Log               // the mutations with an idempotency key
 	Inboxes map[string]webhook.DeadLetters // the webhooks set aside, by a name for people
-	Session *lending.Session               // of the client: see [lending.Client.Session]
+	// Sessions are those of the clients, by a name of their account for people: see
+	// [lending.Client.Session].
+	Sessions map[string]*lending.Session
 
 	// Who names the person behind a request, and reports whether the person may act. The name
 	// goes to the log of actions and into resolved entries. Without Who nobody may act.
@@ -50,7 +52,7 @@ func Handler(opts Options) http.Handler {
 	if opts.Resolved == nil {
 		opts.Resolved = func(string) {}
 	}
-	d := &desk{Options: opts, began: time.Now(), down: map[string]time.Time{}, shutdown: make(chan struct{})}
+	d := &desk{Options: opts, down: map[string]time.Time{}, shutdown: make(chan struct{}), reads: make(chan struct{}, maxReads)}
 	d.feed.Render, d.feed.Done = d.render, d.shutdown
 
 	mux := http.NewServeMux()
@@ -58,13 +60,13 @@ func Handler(opts Options) http.Handler {
 	mux.HandleFunc("GET /events", d.followPage)
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
-	mux.HandleFunc("GET /api/keys", answer(d.keys, "state", "prefix", "older", "after", "limit"))
-	mux.HandleFunc("GET /api/key", answer(d.key, "key"))
-	mux.HandleFunc("GET /api/session", answer(d.session))
-	mux.HandleFunc("GET /api/counts", answer(d.counts))
-	mux.HandleFunc("GET /api/health", answer(d.health))
-	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(d.deadLetters, "event", "from", "before", "after", "limit"))
-	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(d.event))
+	mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "older", "after", "limit"))
+	mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
+	mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
+	mux.HandleFunc("GET /api/counts", answer(inTime(d, d.counts)))
+	mux.HandleFunc("GET /api/health", answer(inTime(d, d.health)))
+	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "from", "before", "after", "limit"))
+	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(inTime(d, d.event)))
 	mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
 	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))
 	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(d.drop))
@@ -84,18 +86,19 @@ type desk struct {
 	Options
 	feed   page.Feed[request]
 	origin http.CrossOriginProtection
-	began  time.Time
 
+	reads    chan struct{} // has an element for each read
 	shutdown chan struct{} // closed by the shutdown of the server
 	register sync.Once
 
-	mu      sync.Mutex
-	down    map[string]time.Time // since when a store fails, by its name
-	samples []sample
+	mu   sync.Mutex
+	down map[string]time.Time // since when a store fails, by its name
 }
 
-// timeout bounds the reads of a request.
-const timeout = 5 * time.Second
+const (
+	timeout  = 5 * time.Second // of a read of a store
+	maxReads = 16              // at a time: a store can ignore its context, and its reads outlive their requests
+)
 
 // outage notes the result of a read of a store, and returns since when the store fails.
 func (d *desk) outage(store string, err error) time.Time {

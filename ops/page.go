@@ -14,11 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/page"
-	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -30,7 +28,6 @@ type view struct {
 	Now                     time.Time
 	MayAct, MayShow         bool
 	Counts                  sample
-	Curve                   string         // of the open keys, as points of a line
 	Classes                 map[string]int // number of open keys by class
 	More                    bool           // open keys than the Most that are counted of a state
 	Most                    int
@@ -41,8 +38,7 @@ type view struct {
 	LogFailed               string
 	Inboxes                 []inboxView
 	Event, From, Before     string // of the filter
-	Session                 *lending.SessionState
-	SessionFailed           string
+	Sessions                []session
 }
 
 // inboxView is an inbox on the page.
@@ -94,24 +90,15 @@ func (d *desk) request(r *http.Request) request {
 
 func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
 	d.endAtShutdown(r)
-	ctx, cancel := context.WithTimeout(r.Context(), 2*timeout)
-	defer cancel()
-	of, read := d.request(r), make(chan view, 1)
-	go func() { // a store can panic, or ignore its context
-		defer close(read)
-		_ = safely.Call[lending.PanicError](func() error { read <- d.view(ctx, of); return nil })
-	}()
-	select {
-	case v, ok := <-read:
-		if ok {
-			page.Secure(w.Header(), "'self'")
-			_ = pageTemplate.Execute(w, v) // an error means a closed connection
-			return
-		}
-	case <-d.shutdown:
-	case <-ctx.Done():
+	of := d.request(r)
+	v, err := inTime(d, func(r *http.Request) (view, error) { return d.view(r.Context(), of), nil })(r)
+	if err != nil {
+		f := asFailure(err)
+		http.Error(w, f.Text, f.Status)
+		return
 	}
-	http.Error(w, "lending/ops: a store does not answer; see api/health", http.StatusServiceUnavailable)
+	page.Secure(w.Header(), "'self'")
+	_ = pageTemplate.Execute(w, v) // an error means a closed connection
 }
 
 func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
@@ -130,9 +117,12 @@ func (d *desk) endAtShutdown(r *http.Request) {
 
 // render returns the sections for a request.
 func (d *desk) render(of request) (map[string]template.HTML, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
-	defer cancel()
-	v, all := d.view(ctx, of), map[string]template.HTML{}
+	read := inTime(d, func(r *http.Request) (view, error) { return d.view(r.Context(), of), nil })
+	v, err := read(new(http.Request))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]template.HTML{}
 	for _, name := range sections {
 		var html bytes.Buffer
 		if err := pageTemplate.ExecuteTemplate(&html, name, v); err != nil {
@@ -148,19 +138,13 @@ func (d *desk) view(ctx context.Context, of request) view {
 	query, _ := url.ParseQuery(of.query) // the page ignores an invalid part
 	v.Prefix, v.Event, v.From, v.Before = query.Get("prefix"), query.Get("event"), query.Get("from"), query.Get("before")
 	v.Counts = d.count(ctx)
-	v.Curve = d.curve()
 	if d.Log != nil {
 		d.viewKeys(ctx, &v)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
 		v.Inboxes = append(v.Inboxes, d.viewInbox(ctx, &v, name, query))
 	}
-	if d.Session != nil {
-		state, err := d.Session.State(ctx)
-		if v.Session = &state; err != nil {
-			v.SessionFailed = d.failed("token store", err)
-		}
-	}
+	v.Sessions = d.states(ctx)
 	return v
 }
 
@@ -215,25 +199,6 @@ func (d *desk) viewInbox(ctx context.Context, v *view, name string, query url.Va
 func (d *desk) failed(store string, err error) string {
 	since := d.outage(store, err)
 	return fmt.Sprintf("%s Fails since %s.", asFailure(err).Text, since.Format("2006-01-02 15:04:05"))
-}
-
-// curve returns the points of the number of open keys over the samples, in a box of 100 by 20.
-// It is empty before the second sample.
-func (d *desk) curve() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.samples) < 2 {
-		return ""
-	}
-	most := 1
-	for _, s := range d.samples {
-		most = max(most, s.open())
-	}
-	var points strings.Builder
-	for i, s := range d.samples {
-		fmt.Fprintf(&points, "%.1f,%.1f ", 100*float64(i)/float64(len(d.samples)-1), 20-20*float64(s.open())/float64(most))
-	}
-	return points.String()
 }
 
 func count(n int, noun string) string {

@@ -2,14 +2,9 @@ package ops_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/lendingapi/lending-go/ops"
 )
 
 func TestParametersAreChecked(t *testing.T) {
@@ -28,7 +23,7 @@ func TestParametersAreChecked(t *testing.T) {
 		{"api/keys?stat=review", `unknown or repeated; this route has [`, http.StatusBadRequest},
 		{"api/keys?state=review&state=doubt", "unknown or repeated", http.StatusBadRequest},
 		{"api/keys?state=review;", "unknown or repeated", http.StatusBadRequest},
-		{"api/session?a", "this route has []", http.StatusBadRequest},
+		{"api/sessions?a", "this route has []", http.StatusBadRequest},
 		{"api/inboxes/other", `"now":["web hooks"]`, http.StatusNotFound},
 		{"api/inboxes/other/1", `"now":["web hooks"]`, http.StatusNotFound},
 	} {
@@ -41,20 +36,4 @@ func TestParametersAreChecked(t *testing.T) {
 	status, text := b.send(http.MethodGet, inboxPath+"/9", nil, http.Header{"X-Person": {person}})
 	assert.Equal(t, http.StatusNotFound, status, "nobody has set this event aside")
 	assert.Contains(t, text, "list the dead letters again")
-}
-
-// The page shows the open keys over time from the second sample on, a minute after the first.
-func TestCurveGrowsBySamples(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		handler := ops.Handler(ops.Options{})
-		shown := func() string {
-			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ops/", nil))
-			return recorder.Body.String()
-		}
-		assert.NotContains(t, shown(), "<polyline")
-		time.Sleep(time.Minute) //nolint:forbidigo // on the bubble's clock
-		assert.Contains(t, shown(), `<polyline points="0.0,20.0 100.0,20.0 "`)
-	})
 }

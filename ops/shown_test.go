@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,7 +52,7 @@ func TestNothingConfidentialIsShown(t *testing.T) {
 	})
 	all := text + b.actions.String()
 	for _, path := range []string{
-		"", "?prefix=order", "api/keys", "api/key?key=order-0", "api/session", "api/counts", "api/health", inboxPath,
+		"", "?prefix=order", "api/keys", "api/key?key=order-0", "api/sessions", "api/counts", "api/health", inboxPath,
 	} {
 		_, text := b.send(http.MethodGet, path, nil, http.Header{"X-Person": {"another"}})
 		all += text
@@ -119,7 +120,7 @@ func (h *hanging) List(context.Context, store.Filter) ([]store.Entry, error) {
 // A page whose store hangs does not hold the shutdown of its server, and ends by itself.
 func TestPageOfAHangingStoreEnds(t *testing.T) {
 	hangs := func() (*hanging, http.Handler) {
-		h := &hanging{store.NewMemory(), make(chan struct{}, 100), make(chan struct{})}
+		h := &hanging{store.NewMemory(), make(chan struct{}, 1000), make(chan struct{})}
 		return h, ops.Handler(ops.Options{Log: fake.Must(idempotency.NewLog(h, nil))})
 	}
 	t.Run("at the shutdown", func(t *testing.T) {
@@ -143,14 +144,32 @@ func TestPageOfAHangingStoreEnds(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, <-status)
 		assert.Less(t, time.Since(begun), 10*time.Second, "the time of a page")
 	})
-	t.Run("after 10 seconds", func(t *testing.T) {
+	t.Run("after 10 seconds, with a few reads", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, handler := hangs()
-			defer close(h.end)
-			begun, shown := time.Now(), httptest.NewRecorder()
-			handler.ServeHTTP(shown, httptest.NewRequest(http.MethodGet, "/ops/", nil))
-			assert.Equal(t, http.StatusServiceUnavailable, shown.Code)
+			get := func(path string) *httptest.ResponseRecorder {
+				shown := httptest.NewRecorder()
+				handler.ServeHTTP(shown, httptest.NewRequest(http.MethodGet, path, nil))
+				return shown
+			}
+			begun := time.Now()
+			var viewers sync.WaitGroup
+			for i := range 100 {
+				for _, path := range []string{"/ops/", "/ops/events", "/ops/api/keys"} {
+					viewers.Go(func() {
+						if shown := get(fmt.Sprint(path, "?prefix=", i)); path != "/ops/events" {
+							assert.Equal(t, http.StatusServiceUnavailable, shown.Code)
+							assert.Contains(t, shown.Body.String(), "a store does not answer")
+						}
+					})
+				}
+			}
+			viewers.Wait()
 			assert.Equal(t, 10*time.Second, time.Since(begun))
+			assert.LessOrEqual(t, len(h.asked), 16, "of 300 requests")
+			close(h.end)
+			synctest.Wait()
+			assert.Equal(t, http.StatusOK, get("/ops/").Code)
 		})
 	})
 }
@@ -159,13 +178,13 @@ func TestPageOfAHangingStoreEnds(t *testing.T) {
 func TestSession(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
-	text := b.read("api/session")
-	require.JSONEq(t, `{"signedIn":false}`, text)
+	text := b.read("api/sessions")
+	require.JSONEq(t, `[{"name":"acme","signedIn":false}]`, text)
 	assert.Zero(t, b.service.Executed("POST /api/Authenication/login"))
 	require.NoError(t, b.client.Session().SignIn(t.Context()))
-	text = b.read("api/session")
+	text = b.read("api/sessions")
 	assert.Contains(t, text, `"signedIn":true`)
 	text = b.read("")
 	assert.Contains(t, text, "signed in")
-	assert.Contains(t, b.read("api/health"), `{"name":"session"}`)
+	assert.Contains(t, b.read("api/health"), `{"name":"session acme"}`)
 }

@@ -11,18 +11,35 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// session serves GET api/session.
-func (d *desk) session(r *http.Request) (lending.SessionState, error) {
-	if d.Session == nil {
-		return lending.SessionState{}, failf(http.StatusNotFound, "this handler has no session")
+// session is the state of the session of an account.
+type session struct {
+	Name string `json:"name"`
+	lending.SessionState
+	Failed string `json:"error,omitempty"` // of the token store
+}
+
+// sessions serves GET api/sessions.
+func (d *desk) sessions(r *http.Request) ([]session, error) {
+	if len(d.Sessions) == 0 {
+		return nil, failf(http.StatusNotFound, "this handler has no session")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	state, err := d.Session.State(ctx)
-	if d.outage("token store", err); err != nil {
-		return state, failf(http.StatusServiceUnavailable, "the token store failed; check its log")
+	return d.states(ctx), nil
+}
+
+// states returns the states of all sessions.
+func (d *desk) states(ctx context.Context) []session {
+	all := make([]session, 0, len(d.Sessions))
+	for _, name := range slices.Sorted(maps.Keys(d.Sessions)) {
+		state, err := d.Sessions[name].State(ctx)
+		s := session{Name: name, SessionState: state}
+		if d.outage("token store of "+name, err); err != nil {
+			s.Failed = "the token store failed; check its log"
+		}
+		all = append(all, s)
 	}
-	return state, nil
+	return all
 }
 
 // sample is the counts at a time.
@@ -35,37 +52,16 @@ type sample struct {
 	Down        []outage                       `json:"down,omitempty"`
 }
 
-// open is the number of keys that are not done and may have happened.
-func (s *sample) open() int { return s.Sent + s.InDoubt + s.NeedsReview }
-
 // outage is a store that fails.
 type outage struct {
 	Store string    `json:"store"`
 	Since time.Time `json:"since"`
 }
 
-// countsView is the counts now and since the process began.
-type countsView struct {
-	Began   time.Time `json:"began"`
-	Now     sample    `json:"now"`
-	Samples []sample  `json:"samples"` // oldest first
-}
-
-// The samples of counts: at most one a minute, taken when somebody asks, for a day.
-const (
-	sampleEvery = time.Minute
-	maxSamples  = 24 * 60
-)
-
 // counts serves GET api/counts.
-func (d *desk) counts(r *http.Request) (countsView, error) {
-	now := d.count(r.Context())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return countsView{Began: d.began.UTC(), Now: now, Samples: slices.Clone(d.samples)}, nil
-}
+func (d *desk) counts(r *http.Request) (sample, error) { return d.count(r.Context()), nil }
 
-// count counts and keeps a sample. A store that fails is in Down.
+// count counts. A store that fails is in Down.
 func (d *desk) count(ctx context.Context) sample {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -84,12 +80,6 @@ func (d *desk) count(ctx context.Context) sample {
 		counts, err := d.Inboxes[name].Counts(ctx)
 		note("inbox "+name, err)
 		now.Inboxes[name] = counts
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := len(d.samples); n == 0 || now.At.Sub(d.samples[n-1].At) >= sampleEvery {
-		d.samples = append(d.samples, now)
-		d.samples = d.samples[max(0, len(d.samples)-maxSamples):]
 	}
 	return now
 }
@@ -124,8 +114,8 @@ func (d *desk) health(r *http.Request) (parts, error) {
 		}
 		all = append(all, p)
 	}
-	if d.Session != nil {
-		add("session", ready(d.Session.Ready(ctx)))
+	for _, name := range slices.Sorted(maps.Keys(d.Sessions)) {
+		add("session "+name, ready(d.Sessions[name].Ready(ctx)))
 	}
 	if d.Log != nil {
 		add("idempotency log", ready(d.Log.Ready(ctx)))

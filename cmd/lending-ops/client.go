@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -280,17 +282,24 @@ func (c *client) act(ctx context.Context, verb, inbox string, ids []string, o op
 	return c.fields(verb, fmt.Sprint(result.Done))
 }
 
-func (c *client) session(ctx context.Context) error {
-	var s struct {
+func (c *client) sessions(ctx context.Context) error {
+	var sessions []struct {
+		Name, Error         string
 		SignedIn, Person    bool
 		Until, Paused       time.Time
 		Lease, Pause, Cause string
 	}
-	if err := c.call(ctx, http.MethodGet, "api/session", nil, nil, &s); err != nil {
+	if err := c.call(ctx, http.MethodGet, "api/sessions", nil, nil, &sessions); err != nil {
 		return err
 	}
-	return c.fields("signed in", fmt.Sprint(s.SignedIn), "until (UTC)", stamp(s.Until), "lease", s.Lease,
-		"paused until (UTC)", stamp(s.Paused), "pause", s.Pause, "needs a person", fmt.Sprint(s.Person), "cause", s.Cause)
+	rows := [][]string{{"ACCOUNT", "SIGNED IN", "UNTIL (UTC)", "LEASE", "PAUSED UNTIL (UTC)", "PAUSE", "NEEDS A PERSON", "CAUSE"}}
+	for _, s := range sessions {
+		rows = append(rows, []string{
+			s.Name, strconv.FormatBool(s.SignedIn), stamp(s.Until), s.Lease, stamp(s.Paused), s.Pause,
+			strconv.FormatBool(s.Person), cmp.Or(s.Error, s.Cause),
+		})
+	}
+	return c.table(rows)
 }
 
 func (c *client) health(ctx context.Context) error {

@@ -1,5 +1,5 @@
 // Command lending-ops shows and decides, from a terminal, what package ops serves: mutations
-// that need a person, webhooks set aside, and the session.
+// that need a person, webhooks set aside, and the sessions.
 //
 //	go run github.com/lendingapi/lending-go/cmd/lending-ops -url https://backend.example/ops/ review
 //
@@ -31,7 +31,7 @@ const usage = `usage: lending-ops [-url URL] [-json] command
   dead [FILTER] INBOX                         webhooks set aside
   redrive INBOX ID... | -all [FILTER] INBOX   make them due again
   drop -why TEXT INBOX ID... | -all [FILTER] INBOX
-  session                                     signed in, paused, needs a person
+  sessions                                    signed in, paused, needs a person
   health                                      whether each part can work
 
 FILTER is -event NAME, -from TIME or -before TIME, with a time such as "2026-11-22 15:04:05" in UTC.
@@ -131,8 +131,8 @@ func (c *client) command(ctx context.Context, args []string) error {
 		return c.dead(ctx, words[0], o)
 	case name == "redrive" && len(words) > 0, name == "drop" && len(words) > 0 && o.why != "":
 		return c.act(ctx, name, words[0], words[1:], o)
-	case name == "session" && len(words) == 0:
-		return c.session(ctx)
+	case name == "sessions" && len(words) == 0:
+		return c.sessions(ctx)
 	case name == "health" && len(words) == 0:
 		return c.health(ctx)
 	case o.why == "" && (name == "resolve" || name == "drop"):

@@ -70,9 +70,10 @@ func open(t *testing.T) *terminal {
 	require.NoError(t, inbox.DeadLetter(t.Context(), entry, errors.New("no loan \x1b[31myet")))
 
 	handler := ops.Handler(ops.Options{
-		Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox}, Session: client.Session(),
-		Who:    func(*http.Request) (string, bool) { return "dora", true },
-		Logger: slog.New(slog.DiscardHandler),
+		Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
+		Sessions: map[string]*lending.Session{"acme": client.Session()},
+		Who:      func(*http.Request) (string, bool) { return "dora", true },
+		Logger:   slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
@@ -157,7 +158,7 @@ func TestCommands(t *testing.T) {
 			[]string{"drop", "webhooks", "-all", "-before", "2020-01-01 00:00:00", "-why", "a test"},
 			exitChanged, "no dead letter",
 		},
-		{"session", []string{"session"}, 0, "signed in       true"},
+		{"sessions", []string{"sessions"}, 0, "acme     true"},
 		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
 		{"drop", []string{"drop", "webhooks", "-all", "-why", "a test"}, 0, "drop  1"},
 	} {
@@ -198,7 +199,7 @@ func TestRequestsAreCareful(t *testing.T) {
 	defer server.Close()
 	at := func(url string) string {
 		var out bytes.Buffer
-		status := run(t.Context(), []string{"-url", url, "session"}, token, strings.NewReader(""), &out, &out)
+		status := run(t.Context(), []string{"-url", url, "sessions"}, token, strings.NewReader(""), &out, &out)
 		require.Equal(t, exitFailed, status)
 		return out.String()
 	}

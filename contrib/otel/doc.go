@@ -129,7 +129,7 @@
 //
 // [Gauges] reads the log, the inboxes and the session at each collection:
 //
-//	lending.ready                   1 if lending.source (idempotency, session, or the inbox) could be read
+//	lending.ready                   1 if lending.source (idempotency, or the name of the inbox or session) could be read
 //	lending.idempotency.mutations   unfinished mutations, by lending.state: sent, in_doubt, needs_review
 //	lending.idempotency.oldest_age  seconds, by lending.state
 //	lending.inbox.events            by lending.source and lending.state: waiting, running, dead_letter

@@ -77,9 +77,9 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 503, answer.Code)
 
 	registration, err := lendingotel.Gauges(lendingotel.Sources{
-		Log:     keys,
-		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
-		Session: client.Session(),
+		Log:      keys,
+		Inboxes:  map[string]webhook.DeadLetters{"webhooks": inbox},
+		Sessions: map[string]*lending.Session{"service": client.Session()},
 	})
 	require.NoError(t, err)
 	require.NoError(t, registration.Unregister())

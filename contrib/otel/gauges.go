@@ -18,8 +18,9 @@ import (
 type Sources struct {
 	Log     *idempotency.Log
 	Inboxes map[string]webhook.DeadLetters // as in ops.Options: by the value of the attribute lending.source
-	Session *lending.Session
-	Timeout time.Duration // for all reads of a collection; 2 s
+	// Sessions are by the value of lending.source, too: other names than those of Inboxes.
+	Sessions map[string]*lending.Session
+	Timeout  time.Duration // for all reads of a collection; 2 s
 }
 
 // Attributes of gauges.
@@ -34,6 +35,11 @@ const (
 //
 // Unregister the returned registration before you close the stores.
 func Gauges(sources Sources, opts ...Option) (metric.Registration, error) {
+	for name := range sources.Sessions {
+		if _, both := sources.Inboxes[name]; both {
+			return nil, fmt.Errorf("lendingotel: Sources: %q names a session and an inbox; rename one", name)
+		}
+	}
 	_, meter, _ := instruments(opts)
 	g := gauges{timeout: sources.Timeout}
 	if g.timeout <= 0 {
@@ -89,8 +95,8 @@ func (g *gauges) add(sources Sources) {
 	for name, inbox := range sources.Inboxes {
 		add(name, func(ctx context.Context) (func(metric.Observer), error) { return g.readInbox(ctx, name, inbox) })
 	}
-	if sources.Session != nil {
-		add("session", func(ctx context.Context) (func(metric.Observer), error) { return g.readSession(ctx, sources.Session) })
+	for name, session := range sources.Sessions {
+		add(name, func(ctx context.Context) (func(metric.Observer), error) { return g.readSession(ctx, name, session) })
 	}
 }
 
@@ -179,16 +185,16 @@ func (g *gauges) readInbox(ctx context.Context, name string, inbox webhook.DeadL
 	}, errors.Join(err, failed)
 }
 
-func (g *gauges) readSession(ctx context.Context, session *lending.Session) (func(metric.Observer), error) {
+func (g *gauges) readSession(ctx context.Context, name string, session *lending.Session) (func(metric.Observer), error) {
 	state, err := session.State(ctx)
 	return func(o metric.Observer) {
-		needed := int64(0)
+		needed, source := int64(0), metric.WithAttributes(sourceKey.String(name))
 		if state.Person {
 			needed = 1
 		}
-		o.ObserveInt64(g.signIn, needed)
+		o.ObserveInt64(g.signIn, needed, source)
 		if !state.SignedIn || !state.Until.IsZero() { // without Until, the end of the token is not known
-			o.ObserveFloat64(g.tokenLife, max(0, time.Until(state.Until)).Seconds())
+			o.ObserveFloat64(g.tokenLife, max(0, time.Until(state.Until)).Seconds(), source)
 		}
 	}, err
 }

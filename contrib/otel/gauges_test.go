@@ -98,23 +98,25 @@ func TestGauges(t *testing.T) {
 func TestGaugesOfASession(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		collect := gauges(t, lendingotel.Sources{Session: client.Session()})
+		collect := gauges(t, lendingotel.Sources{Sessions: map[string]*lending.Session{"acme": client.Session()}})
 		lines, err := collect()
 		require.NoError(t, err)
 		require.Equal(t, []string{
-			"lending.ready lending.source=session 1", "lending.session.sign_in_needed  0", "lending.session.token_life  0",
+			"lending.ready lending.source=acme 1", "lending.session.sign_in_needed lending.source=acme 0",
+			"lending.session.token_life lending.source=acme 0",
 		}, lines)
 		token, err := client.Session().Token(t.Context())
 		require.NoError(t, err)
 		lines, err = collect()
 		require.NoError(t, err)
-		require.Contains(t, lines, fmt.Sprint("lending.session.token_life  ", time.Until(token.Expires).Seconds()))
+		life := time.Until(token.Expires).Seconds()
+		require.Contains(t, lines, fmt.Sprint("lending.session.token_life lending.source=acme ", life))
 
 		wrong := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
 		require.Error(t, wrong.Session().SignIn(t.Context()))
-		lines, err = gauges(t, lendingotel.Sources{Session: wrong.Session()})()
+		lines, err = gauges(t, lendingotel.Sources{Sessions: map[string]*lending.Session{"acme": wrong.Session()}})()
 		require.NoError(t, err)
-		require.Contains(t, lines, "lending.session.sign_in_needed  1")
+		require.Contains(t, lines, "lending.session.sign_in_needed lending.source=acme 1")
 	})
 }
 
@@ -167,7 +169,7 @@ func TestAlertsNameGauges(t *testing.T) {
 		require.NoError(t, err)
 		lines, err := gauges(t, lendingotel.Sources{
 			Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": webhook.NewMemoryInbox()},
-			Session: fake.SignIn(t, service, nil).Session(),
+			Sessions: map[string]*lending.Session{"acme": fake.SignIn(t, service, nil).Session()},
 		})()
 		require.NoError(t, err)
 		shown := strings.Join(lines, "\n")

@@ -46,10 +46,11 @@ func openDesk(t *testing.T) *desk {
 func (d *desk) replica() (url string) {
 	d.Helper()
 	server := httptest.NewServer(ops.Handler(ops.Options{
-		Log: d.log, Inboxes: map[string]webhook.DeadLetters{"webhooks": d.inbox}, Session: d.client.Session(),
-		Who:    func(*http.Request) (string, bool) { return "dora", true },
-		Show:   func(*http.Request) bool { return true },
-		Logger: slog.New(slog.DiscardHandler),
+		Log: d.log, Inboxes: map[string]webhook.DeadLetters{"webhooks": d.inbox},
+		Sessions: map[string]*lending.Session{"acme": d.client.Session()},
+		Who:      func(*http.Request) (string, bool) { return "dora", true },
+		Show:     func(*http.Request) bool { return true },
+		Logger:   slog.New(slog.DiscardHandler),
 	}))
 	d.Cleanup(func() {
 		assert.NoError(d, server.Config.Shutdown(context.Background()), "it ends the open pages")

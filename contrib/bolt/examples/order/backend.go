@@ -88,9 +88,9 @@ func serve(ctx context.Context, listen string, client *lending.Client, keys *ide
 	mux := http.NewServeMux()
 	mux.Handle("/webhooks", consumer)
 	mux.Handle("/ops/", ops.Handler(ops.Options{
-		Log:     keys,
-		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
-		Session: client.Session(),
+		Log:      keys,
+		Inboxes:  map[string]webhook.DeadLetters{"webhooks": inbox},
+		Sessions: map[string]*lending.Session{"service": client.Session()},
 		Resolved: func(key string) { // a person has decided: the order goes on at once
 			id, _, _ := strings.Cut(key, "/")
 			worker.Hint(id)
