@@ -2,7 +2,6 @@ package lendingotel
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"strconv"
 
@@ -12,44 +11,19 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // attemptsKey is the number of times that the call was sent.
 const attemptsKey = attribute.Key("lending.attempts")
 
-type callObserver struct {
-	tracer   trace.Tracer
-	duration metric.Float64Histogram
-	server   []attribute.KeyValue
-}
-
-func newCallObserver(tracer trace.Tracer, meter metric.Meter, server []attribute.KeyValue) *callObserver {
+func callDuration(meter metric.Meter) metric.Float64Histogram {
 	duration, err := meter.Float64Histogram("lending.client.call.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of calls, with their repetitions, waits and sign-ins."),
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120))
 	if err != nil {
 		otel.Handle(err) // then duration measures nothing
 	}
-	return &callObserver{tracer, duration, server}
-}
-
-func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
-	known := known(c, o.server)
-	ctx, span := o.tracer.Start(ctx, "call "+c.Method+" "+c.Route, trace.WithSpanKind(trace.SpanKindInternal),
-		trace.WithTimestamp(c.Start), trace.WithAttributes(known...))
-	return ctx, func(c lending.Call) {
-		failure, description := "", ""
-		if c.Err != nil {
-			failure, description = callErrorType(c), callDescription(c)
-		}
-		became := became(c, failure)
-		if c.Idempotency != "" {
-			became = append(became, idempotencyKey.String(c.Idempotency))
-		}
-		end(span, c, failure, description, append(became, attemptsKey.Int(c.Attempts)))
-		o.duration.Record(ctx, c.Duration.Seconds(), metric.WithAttributeSet(attribute.NewSet(append(known, became...)...)))
-	}
+	return duration
 }
 
 // callDescription returns the text of an error that is not a response of the service. Responses,
@@ -64,6 +38,9 @@ func callDescription(c lending.Call) string {
 
 // callErrorType returns error.type for a failed call.
 func callErrorType(c lending.Call) string {
+	if c.Err == nil {
+		return ""
+	}
 	var argument *lending.ArgumentError
 	var failed *lending.Error
 	var keyed *idempotency.Error

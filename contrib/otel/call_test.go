@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +14,14 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	otelmetric "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -460,35 +464,70 @@ func TestSignInIsATraceOfItsOwn(t *testing.T) {
 	assert.NotEqual(t, traces[login], traces[list])
 }
 
-// BenchmarkObserver measures a read over loopback without and with an SDK that keeps everything, and
-// a header with its trace.
-func BenchmarkObserver(b *testing.B) {
+// BenchmarkCall measures reads over loopback without and with the observers and a header with its trace,
+// and what the SDK takes for the same spans and measurements by itself: the floor.
+func BenchmarkCall(b *testing.B) {
+	const turn = 200
 	service := lendingtest.NewServer()
 	defer service.Close()
 	id, err := lending.ParseLoanID(service.AddLoan(lendingtest.Loan{}).ID)
 	require.NoError(b, err)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	options := []lendingotel.Option{
-		lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()),
-		lendingotel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))),
-	}
-	for name, opts := range map[string][]lending.Option{
-		"without": nil,
-		"with": {
-			lending.WithObserver(lendingotel.Observer(options...)), lending.WithHeader(lendingotel.Header),
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			client, err := lending.New(service.URL, append(opts,
-				lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
-			require.NoError(b, err)
-			defer client.Close()
-			b.ReportAllocs()
-			for b.Loop() {
+	tracers := sdktrace.NewTracerProvider()
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
+	reads := func(opts ...lending.Option) func() {
+		client, err := lending.New(service.URL, append(opts,
+			lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
+		require.NoError(b, err)
+		b.Cleanup(client.Close)
+		return func() {
+			for range turn {
 				if _, err := client.Loans.Get(b.Context(), id); err != nil {
 					b.Fatal(err)
 				}
 			}
-		})
+		}
+	}
+	observed := reads(lending.WithHeader(lendingotel.Header), lending.WithObserver(lendingotel.Observer(
+		lendingotel.WithTracerProvider(tracers), lendingotel.WithMeterProvider(meters))))
+	bare := reads()
+	sdk := sdkAlone(b, tracers.Tracer("sdk"), meters.Meter("sdk"), turn)
+	took, ratio := webhooktest.InTurns(b, bare, observed)
+	floor, floorRatio := webhooktest.InTurns(b, bare, func() { bare(); sdk() })
+	allocated := func(f func()) float64 { return testing.AllocsPerRun(5, f) / turn }
+	b.ReportMetric(float64(took[0].Nanoseconds())/turn, "ns/bare")
+	b.ReportMetric(float64((took[1]-took[0]).Nanoseconds())/turn, "ns-more/observed")
+	b.ReportMetric(float64((floor[1]-floor[0]).Nanoseconds())/turn, "ns-more/sdk")
+	b.ReportMetric(ratio, "of-bare/observed")
+	b.ReportMetric(floorRatio, "of-bare/sdk")
+	b.ReportMetric(allocated(observed)-allocated(bare), "allocs/observed")
+	b.ReportMetric(allocated(sdk), "allocs/sdk")
+}
+
+// sdkAlone makes the spans, the header and the measurements of some calls, with attributes that are
+// made once.
+func sdkAlone(b *testing.B, tracer trace.Tracer, meter otelmetric.Meter, calls int) func() {
+	b.Helper()
+	duration, err := meter.Float64Histogram("sdk")
+	require.NoError(b, err)
+	attributes := []attribute.KeyValue{
+		attribute.String("a", "a"), attribute.String("b", "b"), attribute.String("c", "c"),
+		attribute.String("d", "d"), attribute.Int("e", 200), attribute.String("f", "f"),
+	}
+	first, then := trace.WithAttributes(attributes[:3]...), attributes[3:]
+	measured := []otelmetric.RecordOption{
+		otelmetric.WithAttributeSet(attribute.NewSet(slices.Clone(attributes)...)),
+	}
+	return func() {
+		for range calls {
+			ctx, call := tracer.Start(b.Context(), "call", first)
+			inner, attempt := tracer.Start(ctx, "attempt", first)
+			lendingotel.Header(inner, http.Header{})
+			for _, span := range []trace.Span{attempt, call} {
+				duration.Record(ctx, 1, measured...)
+				span.SetAttributes(then...)
+				span.End()
+			}
+		}
 	}
 }

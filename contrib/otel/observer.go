@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/lendingapi/lending-go"
@@ -84,8 +86,15 @@ func Observer(opts ...Option) (call, attempt func(context.Context, lending.Call)
 	if err != nil {
 		otel.Handle(err) // then duration measures nothing
 	}
-	attempts := &attemptObserver{tracer, duration, server}
-	return newCallObserver(tracer, meter, server).begin, attempts.begin
+	attempts := &observer{
+		tracer: tracer, duration: duration.Float64Histogram, server: server,
+		kind: trace.WithSpanKind(trace.SpanKindClient), errorType: errorType, description: description,
+	}
+	calls := &observer{
+		tracer: tracer, duration: callDuration(meter), server: server, isCall: true,
+		prefix: "call ", kind: trace.WithSpanKind(trace.SpanKindInternal), errorType: callErrorType, description: callDescription,
+	}
+	return calls.begin, attempts.begin
 }
 
 // Header is a function for [lending.WithHeader]: it adds the headers of the global propagator of
@@ -111,66 +120,145 @@ func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValu
 	return s.tracers.Tracer(scope, trace.WithSchemaURL(schema)), s.meters.Meter(scope, metric.WithSchemaURL(schema)), s.server
 }
 
-type attemptObserver struct {
+// observer records the spans and the durations of calls, or of attempts. Calls of a route differ in few
+// attributes, which are made once.
+type observer struct {
 	tracer   trace.Tracer
-	duration httpconv.ClientRequestDuration
+	duration metric.Float64Histogram
 	server   []attribute.KeyValue
+	isCall   bool
+	prefix   string // of a span's name
+	kind     trace.SpanStartOption
+
+	errorType, description func(lending.Call) string
+
+	starts cache[startKey, *start]
+	ends   cache[endKey, *ended]
 }
 
-func (o *attemptObserver) begin(ctx context.Context, a lending.Call) (context.Context, func(lending.Call)) {
-	known := known(a, o.server)
-	if a.Idempotency != "" {
-		known = append(known, idempotencyKey.String(a.Idempotency))
-	}
-	ctx, span := o.tracer.Start(ctx, a.Method+" "+a.Route, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithTimestamp(a.Start), trace.WithAttributes(known...))
-	if a.Attempts > 1 {
-		span.SetAttributes(semconv.HTTPRequestResendCount(a.Attempts - 1))
-	}
-	return ctx, func(a lending.Call) {
-		failure := errorType(a)
-		became := became(a, failure)
-		// The measurement is in the context of the span, which is its exemplar.
-		o.duration.RecordSet(ctx, a.Duration.Seconds(), attribute.NewSet(append(known, became...)...))
-		end(span, a, failure, description(a), became)
-	}
+type startKey struct {
+	method, route, idempotency string
+	effect                     lending.Effect
 }
 
-// known returns the attributes at the start of a call or an attempt.
-func known(c lending.Call, server []attribute.KeyValue) []attribute.KeyValue {
-	attributes := make([]attribute.KeyValue, 0, 12) // room for those at the end
-	return append(append(attributes,
-		semconv.HTTPRequestMethodKey.String(c.Method),
-		semconv.URLTemplate(c.Route),
-		effectKey.String(c.Effect.String())), server...)
+// start is what a span has at its start.
+type start struct {
+	name       string
+	known      []attribute.KeyValue
+	attributes trace.SpanStartOption
 }
 
-// became returns the attributes at the end.
-func became(c lending.Call, failure string) []attribute.KeyValue {
-	attributes := append(make([]attribute.KeyValue, 0, 6), outcomeKey.String(c.Outcome.String()))
-	if c.StatusCode != 0 {
-		attributes = append(attributes, semconv.HTTPResponseStatusCode(c.StatusCode))
+type endKey struct {
+	start                          *start
+	outcome                        lending.Outcome
+	status, attempts               int
+	protocol, idempotency, failure string
+}
+
+// ended is what a span and a measurement have at the end.
+type ended struct {
+	attributes []attribute.KeyValue
+	record     []metric.RecordOption
+}
+
+func (o *observer) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+	key := startKey{method: c.Method, route: c.Route, effect: c.Effect}
+	if !o.isCall { // a call has its own at the end
+		key.idempotency = c.Idempotency
 	}
-	if major, minor, ok := http.ParseHTTPVersion(c.Protocol); ok {
+	start := o.starts.of(key, o.start)
+	ctx, span := o.tracer.Start(ctx, start.name, o.kind, start.attributes, trace.WithTimestamp(c.Start))
+	if !o.isCall && c.Attempts > 1 {
+		span.SetAttributes(semconv.HTTPRequestResendCount(c.Attempts - 1))
+	}
+	return ctx, func(c lending.Call) { o.end(ctx, span, start, c) }
+}
+
+// start returns the attributes at the start of a call or an attempt.
+func (o *observer) start(key startKey) *start {
+	known := append([]attribute.KeyValue{
+		semconv.HTTPRequestMethodKey.String(key.method),
+		semconv.URLTemplate(key.route),
+		effectKey.String(key.effect.String()),
+	}, o.server...)
+	if key.idempotency != "" {
+		known = append(known, idempotencyKey.String(key.idempotency))
+	}
+	return &start{o.prefix + key.method + " " + key.route, known, trace.WithAttributes(known...)}
+}
+
+// end ends a span. A call that its caller canceled is no error.
+func (o *observer) end(ctx context.Context, span trace.Span, start *start, c lending.Call) {
+	key := endKey{start: start, outcome: c.Outcome, status: c.StatusCode, protocol: c.Protocol, failure: o.errorType(c)}
+	if o.isCall {
+		key.attempts, key.idempotency = c.Attempts, c.Idempotency
+	}
+	ended := o.ends.of(key, o.ended)
+	o.duration.Record(ctx, c.Duration.Seconds(), ended.record...) // its exemplar is the span
+	if key.failure != "" {
+		span.SetStatus(codes.Error, o.description(c))
+	}
+	span.SetAttributes(ended.attributes...)
+	span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
+}
+
+func (o *observer) ended(key endKey) *ended {
+	attributes := became(key)
+	set := attribute.NewSet(slices.Concat(key.start.known, attributes)...)
+	if o.isCall {
+		attributes = append(attributes, attemptsKey.Int(key.attempts))
+	}
+	return &ended{attributes, []metric.RecordOption{metric.WithAttributeSet(set)}}
+}
+
+// cache keeps the first values that were made. A program may call [lending.Client.Do] with any number
+// of routes.
+type cache[K comparable, V any] struct {
+	mu     sync.RWMutex
+	values map[K]V
+}
+
+const maxCached = 2000
+
+func (c *cache[K, V]) of(key K, value func(K) V) V {
+	c.mu.RLock()
+	made, ok := c.values[key]
+	c.mu.RUnlock()
+	if ok {
+		return made
+	}
+	made = value(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.values == nil {
+		c.values = map[K]V{}
+	}
+	if len(c.values) < maxCached {
+		c.values[key] = made
+	}
+	return made
+}
+
+// became returns the attributes that are known at the end.
+func became(key endKey) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{outcomeKey.String(key.outcome.String())}
+	if key.status != 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(key.status))
+	}
+	if major, minor, ok := http.ParseHTTPVersion(key.protocol); ok {
 		version := strconv.Itoa(major)
 		if major < 2 {
 			version += "." + strconv.Itoa(minor)
 		}
 		attributes = append(attributes, semconv.NetworkProtocolVersion(version))
 	}
-	if failure != "" {
-		attributes = append(attributes, semconv.ErrorTypeKey.String(failure))
+	if key.failure != "" {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(key.failure))
+	}
+	if key.idempotency != "" {
+		attributes = append(attributes, idempotencyKey.String(key.idempotency))
 	}
 	return attributes
-}
-
-// end ends a span. A call that its caller canceled is no error.
-func end(span trace.Span, c lending.Call, failure, description string, attributes []attribute.KeyValue) {
-	if failure != "" {
-		span.SetStatus(codes.Error, description)
-	}
-	span.SetAttributes(attributes...)
-	span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
 }
 
 // description returns the text of an error, or "" if the status code is enough.
