@@ -123,15 +123,21 @@ func (p *Partner) sign(ctx context.Context, o Order) error {
 	return nil
 }
 
-// checked returns a context with the key of a mutation, and with a check of the partner's own:
-// happened reads an unpublished field.
+// checked returns a context with the key of a mutation, and with the check of the partner.
 func (p *Partner) checked(
 	ctx context.Context, o Order, mutation string, happened func(context.Context) (bool, error),
 ) context.Context {
+	ctx = o.key(ctx, mutation)
 	if p.Persons != nil && p.Persons(o) {
-		return o.key(ctx, mutation)
+		return ctx
 	}
-	return idempotency.WithCheck(o.key(ctx, mutation), func(ctx context.Context) (idempotency.Verdict, error) {
+	return withCheck(ctx, happened)
+}
+
+// withCheck returns the context of a key with a check of the partner's own: happened reads an
+// unpublished field.
+func withCheck(ctx context.Context, happened func(context.Context) (bool, error)) context.Context {
+	return idempotency.WithCheck(ctx, func(ctx context.Context) (idempotency.Verdict, error) {
 		switch is, err := happened(ctx); {
 		case err != nil:
 			return idempotency.Verdict{}, err

@@ -2,8 +2,8 @@
 // with the ends of an order without success. Take the package over into your program: the [Table]
 // becomes a table of your database, and unpublished fields get their real names.
 //
-// The program contrib/bolt/examples/order adds webhooks and the operator's page, and
-// contrib/river/examples/onboarding a job queue. AGENTS.md has the rules.
+// The program contrib/bolt/examples/order adds webhooks and the operator's page. AGENTS.md has the
+// rules.
 package order
 
 import (

@@ -90,8 +90,11 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 // publishes no list: your contract names the statuses.
 var isFinal = map[string]bool{"Declined": true, "Cancelled": true}
 
-// isProcessed has the statuses that an application gets by a processing, in the same way.
-var isProcessed = map[string]bool{"Under Review": true, "Offer Ready": true, "Declined": true}
+// isProcessed has the statuses that an application can have after a processing, in the same way. The
+// check must be right at any later time.
+var isProcessed = map[string]bool{
+	"Under Review": true, "Declined": true, "Offer Ready": true, "In Approval": true, "Loan Opened": true,
+}
 
 // customer creates the customer of an order, or finds an existing customer.
 func (p *Partner) customer(ctx context.Context, o Order) (lending.CustomerID, error) {
