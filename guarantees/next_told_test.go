@@ -7,8 +7,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +231,13 @@ var nextTests = []struct {
 		assert.Equal(d.t, lending.OutcomeDone, lending.OutcomeOf(err), "of the first request")
 		return err
 	}, stop},
+	{"erased", "ErrErased", func(d *desk) error {
+		require.NoError(d.t, d.create("k"))
+		bubble.Elapse(time.Hour)
+		ids := slices.Collect(maps.Values(fake.Must(d.log.Lookup(d.ctx, "k")).IDs))
+		require.Equal(d.t, 1, fake.Must(d.log.Erase(d.ctx, idempotency.Decision{By: "kim", Why: "request 4711"}, ids...)))
+		return d.create("k")
+	}, stop},
 	{"in progress", "ErrInProgress", func(d *desk) error {
 		d.Fail(nextCreate, lendingtest.Fault{DelayBefore: time.Minute})
 		first := *d
@@ -242,6 +251,11 @@ var nextTests = []struct {
 		"in progress, nobody says for how long", "", given(fmt.Errorf("step: %w", idempotency.ErrInProgress)),
 		after(time.Minute),
 	},
+	{"paused", "ErrPaused", func(d *desk) error {
+		require.NoError(d.t, d.log.Pause(d.ctx, idempotency.Decision{By: "kim", Why: "an incident"}))
+		bubble.Elapse(time.Second) // another call has looked a moment ago
+		return d.create("k")
+	}, after(time.Minute)},
 	{"in doubt", "ErrInDoubt", func(d *desk) error {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		bubble.Elapse(time.Minute)

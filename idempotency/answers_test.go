@@ -205,7 +205,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 	ctx := t.Context()
 	for _, id := range []lending.ApplicationID{o.application, o.offered} {
 		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id,
-			fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
+			fake.BankData(), nil))
 	}
 	fake.Must(client.Applications.Process(ctx, o.offered))
 	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered,
@@ -254,29 +254,6 @@ func TestBatchForSeveralCustomersNeedsReview(t *testing.T) {
 			_, err := client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{o.request(), other})
 			require.ErrorIs(t, err, want)
 		}
-	})
-}
-
-// TestMutationsOfALockWaitForEachOther are refused while one of them is inDoubt.
-func TestMutationsOfALockWaitForEachOther(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		o, client := newOrder(service), process()
-		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
-		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"),
-			lending.WithIdempotencyKey(t.Context(), "order-2")
-		_, err := client.Applications.Create(first, o.request(), nil)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		_, err = process().Applications.Create(second, o.request(), nil)
-		require.ErrorIs(t, err, idempotency.ErrLocked)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		var refused *idempotency.Error
-		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, "order-1", refused.Held)
-		assert.Equal(t, "order-2", refused.Key)
-		bubble.Elapse(maxLateness)
-		fake.Must(client.Applications.Create(first, o.request(), nil))
-		fake.Must(client.Applications.Create(second, o.request(), nil))
-		assert.Len(t, service.Snapshot().Applications, 5)
 	})
 }
 

@@ -30,13 +30,13 @@ const maxTurns = 8
 
 // keyedCall is a call of a mutation with a key.
 type keyedCall struct {
-	settings
+	*settings
 	keyOptions
 	attempt
 	call   *lending.MutationCall
-	route  string // see routeName
+	route  string // the method and path template
 	row    route
-	about  *target     // see target
+	target *target     // the input of the checks
 	lock   string      // the hash of the lock; "" for no lock
 	entry  store.Entry // the last loaded or saved entry
 	data   entryData   // the data of the entry, with the changes of this call
@@ -56,21 +56,24 @@ type attempt struct {
 
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
 func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
-	s, err := l.settings()
-	if err != nil {
-		return nil, err
+	s := l.settings()
+	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, target: targetOf(call)}
+	k.route = call.Method() + " " + call.Route()
+	if !call.IsRaw() { // else the body can be anything
+		k.row = rowOf(k.route)
+		k.lock = s.lockFor(k.row, k.target.ids)
+		k.safeToRepeat = k.safeToRepeat || s.repeats(k.route)
 	}
-	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, route: routeName(call)}
-	k.row = routeOf(call, k.route)
-	k.safeToRepeat = k.safeToRepeat || !call.IsRaw() && s.repeats(k.route)
-	k.lock = s.lockFor(k.row, call)
 	if s.serves(call.Account()) {
 		s.clients.LoadOrStore(call.Account(), call.Client())
 	}
 	answer, err := k.turns(ctx)
+	if err == nil && answer == nil {
+		err = k.begin(ctx)
+	}
 	switch {
 	case err != nil:
-		k.call.Observe(ctx, ActionRefused, k.news(err))
+		k.call.Observe(ctx, ActionRefused, k.news(ctx, err))
 		return nil, err
 	case answer != nil:
 		return answer, nil
@@ -80,30 +83,25 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	return answer, k.record(ctx, answer, err)
 }
 
-// news returns err, or nil if the review of the key was reported before: by the call that made the
-// review, or in this process if the review is that of another key's call or of Check.
-func (k *keyedCall) news(err error) error {
+// news returns err, or nil if another call reports the mutation: the call that is sending it, or that has
+// reported its review, in any process.
+func (k *keyedCall) news(ctx context.Context, err error) error {
+	isReview := k.entry.State == store.NeedsReview && (errors.Is(err, ErrNeedsReview) || errors.Is(err, ErrAnswerLost))
 	switch {
-	case !errors.Is(err, ErrNeedsReview):
-		k.reviews.Delete(k.key)
-		return err
-	case k.makesReview:
+	case errors.Is(err, ErrPaused) && k.look.told.Swap(true): // a process reports a pause once
+		return nil
+	case errors.Is(err, ErrInProgress), errors.Is(err, ErrLocked):
+		return nil
+	case !isReview || k.makesReview:
 		return err
 	case k.data.Doubt.Told:
 		return nil
 	}
-	if _, known := k.reviews.LoadOrStore(k.key, true); known {
+	k.data.Doubt.Told = true // Check or the call of another key has made the review
+	if errors.Is(k.save(ctx, k.entry.Lock, line{State: store.NeedsReview}), store.ErrConflict) {
 		return nil
 	}
 	return err
-}
-
-// target returns the input of the checks, computed at the first use.
-func (k *keyedCall) target() *target {
-	if k.about == nil {
-		k.about = targetOf(k.call)
-	}
-	return k.about
 }
 
 // turns repeats turn while other calls change the entry. It returns the recorded response, or
@@ -150,11 +148,15 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if k.entry.State == store.Sent && k.nonce == k.data.Send.Nonce { // an earlier turn of this call has saved the entry
 		return nil, nil
 	}
-	k.inDoubt = false
+	if k.inDoubt = false; k.entry.State != store.Done && k.entry.State != store.Forgotten {
+		if err := k.presume(ctx); err != nil {
+			return nil, err
+		}
+	}
 	idle := k.data.idle(&k.entry)
 	switch k.entry.State {
 	case store.Free:
-		return nil, k.prepare(ctx)
+		return nil, k.prepare(ctx, "")
 	case store.Done, store.Forgotten:
 		if k.hasAnswer() {
 			if err := k.rely(ctx); err != nil {
@@ -175,10 +177,13 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 // isSame returns an error if another request, or a request of another account, has used the key.
 func (k *keyedCall) isSame(ctx context.Context) error {
 	r := &k.data.Request
+	if k.data.Erased {
+		return k.refuse(Error{kind: ErrErased})
+	}
 	if !r.Frozen {
-		k.data = entryData{Send: send{Number: k.data.Send.Number}} // an older verdict does not fit the next send
+		k.data = entryData{Send: send{Number: k.data.Send.Number}, History: k.data.History, unknown: k.data.unknown}
 		*r = request{
-			Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept(),
+			Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target.ids.kept(),
 		}
 	}
 	account := k.call.Account()
@@ -198,7 +203,7 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		return k.refuse(Error{kind: errFingerprint, cause: err})
 	}
 	if !r.Frozen {
-		r.Fingerprint, r.Who = fingerprint, k.target().who(r.Salt)
+		r.Fingerprint, r.Who = fingerprint, k.target.who(r.Salt)
 	}
 	switch isSame := hmac.Equal(fingerprint, r.Fingerprint); {
 	case r.Route == k.route && isSame:
@@ -215,7 +220,7 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 // isAccepted reports whether AcceptRecorded applies: the requests name the same records.
 func (k *keyedCall) isAccepted() bool {
 	r := &k.data.Request
-	return k.acceptsRecorded && r.Route == k.route && maps.Equal(r.IDs, k.target().ids) && bytes.Equal(r.Who, k.target().who(r.Salt))
+	return k.acceptsRecorded && r.Route == k.route && maps.Equal(r.IDs, k.target.ids) && bytes.Equal(r.Who, k.target.who(r.Salt))
 }
 
 // knownOutcome tells whether the first request of the key happened.
@@ -241,11 +246,11 @@ func (k *keyedCall) unsaved(err error) error {
 // rely records the end of the time for corrections of a person's verdict. The verdict about a
 // customer is checked here: [Log.Resolve] does not know the e-mail address.
 func (k *keyedCall) rely(ctx context.Context) error {
-	if !k.data.Verdict.Correctable {
+	if !k.data.isCorrectable() {
 		return nil
 	}
 	if k.row.byEmail && k.check == nil {
-		after, err := k.row.check(ctx, k.target())
+		after, err := k.row.check(ctx, k.target)
 		idle := k.data.idle(&k.entry)
 		switch isRight := err == nil && k.row.agrees(after, k.data.Response.Body, nil); {
 		case isRight, lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
@@ -256,11 +261,8 @@ func (k *keyedCall) rely(ctx context.Context) error {
 			return k.needReview(ctx, "the verdict named another record: "+notShown)
 		}
 	}
-	lock := ""
-	if k.data.Hold > 0 {
-		lock = k.entry.Lock
-	}
-	return k.unsaved(k.save(ctx, k.entry.State, lock))
+	now := line{State: k.entry.State, Why: "a call has relied on the verdict"}
+	return k.unsaved(k.save(ctx, k.data.keeps(k.entry.Lock, now.State), now))
 }
 
 // hasAnswer reports whether the entry has the response, or the method needs none.
@@ -295,21 +297,16 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 	return answer, nil
 }
 
-// save saves the entry with the data, in state and with lock.
-func (k *keyedCall) save(ctx context.Context, state store.State, lock string) error {
+// save saves the entry with the data and a line of the history, with lock.
+func (k *keyedCall) save(ctx context.Context, lock string, now line) error {
 	unsaved, data := k.data, &k.data
 	from := k.entry
 	from.Age += time.Since(k.loaded)
-	data.addWait(&from, state)
-	data.Verdict.Correctable = false
-	switch state {
-	case store.Done, store.Forgotten:
+	data.change(&from, now)
+	if now.State == store.Done || now.State == store.Forgotten {
 		data.endSend()
-	case store.NeedsReview: // the review of an earlier doubt is over
-		data.Verdict = decision{}
-	case store.Free, store.Sent, store.InDoubt:
 	}
-	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: data.bytes()}
+	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: now.State, Lock: lock, Data: data.bytes()}
 	if err := k.store.Save(ctx, next); err != nil {
 		k.data = unsaved
 		return err

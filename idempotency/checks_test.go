@@ -91,9 +91,11 @@ var emptyReads = map[string]string{
 	"Loans.TotalBalance":          `{"available":"100.00"}`,
 }
 
-// forgetful is a service that answers reads, with emptyReads or 404, and loses every mutation.
+// forgetful is a service that answers reads, with emptyReads or 404, and loses every mutation, unless
+// it has a status for mutations.
 type forgetful struct {
 	routes map[string]catalog.Route
+	status int
 	mu     sync.Mutex
 	seen   []string // the method of each request
 }
@@ -104,10 +106,12 @@ func (s *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.seen = append(s.seen, name)
 	s.mu.Unlock()
 	body, ok := emptyReads[name]
-	switch {
-	case !s.routes[name].Reads && r.Body != nil:
+	if !s.routes[name].Reads && r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body)
-		fallthrough
+	}
+	switch {
+	case !s.routes[name].Reads && s.status != 0:
+		return wire.Reply(s.status, s.routes[name].Success())(r)
 	case !s.routes[name].Reads:
 		return nil, errors.New("the connection is gone")
 	case ok:

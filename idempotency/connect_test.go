@@ -1,8 +1,6 @@
 package idempotency_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,18 +27,4 @@ func TestUnreachableServiceLeavesTheKeyFree(t *testing.T) {
 	assert.True(t, lending.NextOf(err).Retry)
 	assert.False(t, lending.NextOf(err).Person)
 	assert.Equal(t, store.Free, fake.Must(entries.Load(t.Context(), ":the/key")).State)
-}
-
-// A resend that is not sent does not end the doubt about the first send.
-func TestUnreachableServiceKeepsADoubt(t *testing.T) {
-	entries := store.NewMemory()
-	server := httptest.NewServer(wire.Answer(http.StatusServiceUnavailable, "{}"))
-	client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-	ctx := idempotency.SafeToRepeat(lending.WithIdempotencyKey(t.Context(), "the/key"))
-	require.ErrorIs(t, client.Applications.SendLink(ctx, catalog.Application), lending.ErrOutcomeUnknown)
-	server.Close()
-	err := client.Applications.SendLink(ctx, catalog.Application)
-	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
-	assert.Equal(t, store.InDoubt, fake.Must(entries.Load(t.Context(), ":the/key")).State)
 }

@@ -10,9 +10,8 @@ import (
 )
 
 // formatVersion is the version of the entries of keys and of locks. A release that only adds members
-// keeps the version: replicas of an older release then keep the members of a key's entry, and lose
-// those of a lock's entry. Keep personal data in the member response only: [Log.Sweep] of an older
-// release removes no other member.
+// keeps the version, and replicas of an older release keep the members. Keep personal data in the member
+// response only: [Log.Sweep] of an older release removes no other member.
 const formatVersion format.Version = 1
 
 // entryData is the decoded [store.Entry].Data of a key.
@@ -22,8 +21,9 @@ type entryData struct {
 	Send     send           `json:"send,omitzero"`
 	Doubt    doubt          `json:"doubt,omitzero"`
 	Response response       `json:"response,omitzero"`
-	Verdict  decision       `json:"verdict,omitzero"`
-	Hold     time.Duration  `json:"hold,omitempty"` // the time to keep the lock after the end
+	History  []line         `json:"history,omitempty"`
+	Hold     time.Duration  `json:"hold,omitempty"`   // the time to keep the lock after the end
+	Erased   bool           `json:"erased,omitempty"` // see [Log.Erase]
 
 	unknown format.Unknown
 }
@@ -47,6 +47,7 @@ type send struct {
 	Lease     time.Duration `json:"lease,omitempty"`     // the time limit
 	Open      bool          `json:"open,omitempty"`      // without a response: a late execution is possible
 	IsCallers bool          `json:"isCallers,omitempty"` // SafeToRepeat or WithCheck ends the doubt
+	Presumed  bool          `json:"presumed,omitempty"`  // the log knows no send: see [Log.Restored]
 	Before    *snapshot     `json:"before,omitempty"`    // the check before the first send
 	Adds      int           `json:"adds,omitempty"`      // the number of new records on success; 0 if not counted, -1 if unknown
 }
@@ -55,10 +56,8 @@ type send struct {
 type doubt struct {
 	Happened bool          `json:"happened,omitempty"` // the service has confirmed the mutation, and only the response is lost
 	Rejected int           `json:"rejected,omitempty"` // the number of rejected resends
-	Waited   time.Duration `json:"waited,omitempty"`   // from the first send to the last save
 	Idle     time.Duration `json:"idle,omitempty"`     // from the end of the last send to the last save
-	Why      string        `json:"why,omitempty"`      // why a person is needed
-	Told     bool          `json:"told,omitempty"`     // the call that made the review has reported it
+	Told     bool          `json:"told,omitempty"`     // a call has reported the review
 }
 
 // response is the recorded response. Without a status there is none.
@@ -67,14 +66,6 @@ type response struct {
 	Media   string `json:"media,omitempty"` // the content type
 	Body    []byte `json:"body,omitempty"`
 	Rebuilt bool   `json:"rebuilt,omitempty"` // from a check, a verdict or the ids, not the service's body
-}
-
-// decision is the verdict of a person.
-type decision struct {
-	By          string `json:"by,omitempty"`
-	Why         string `json:"why,omitempty"`
-	Correctable bool   `json:"correctable,omitempty"` // no call has relied on it
-	Locked      bool   `json:"locked,omitempty"`      // the entry has kept its lock
 }
 
 func readData(text []byte) (d entryData, err error) {
@@ -121,27 +112,29 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 
 // canRebuild reports whether a check can find the response of the mutation.
 func (d *entryData) canRebuild() bool {
-	return d.Send.Before != nil && rowOf(d.Request.Route).answer != nil
+	return (d.Send.Before != nil || d.Send.Presumed) && rowOf(d.Request.Route).answer != nil
 }
 
 // age returns the time since the first send of a mutation in doubt, else the time since the last
 // save.
 func (d *entryData) age(entry *store.Entry) time.Duration {
 	if isInDoubt(entry.State) {
-		return d.Doubt.Waited + entry.Age
+		return d.lasting() + entry.Age
 	}
 	return entry.Age
 }
 
-// addWait adds the time in doubt of from to d, before the entry is saved in the state to.
-func (d *entryData) addWait(from *store.Entry, to store.State) {
+// change notes a change of from, before the entry is saved in the state of the change.
+func (d *entryData) change(from *store.Entry, now line) {
 	idle := d.idle(from)
-	d.Doubt.Waited, d.Doubt.Idle = d.age(from), 0
-	if !isInDoubt(from.State) || !isInDoubt(to) {
-		d.Doubt.Waited = 0
-	} else if to == store.NeedsReview {
+	switch {
+	case isInDoubt(from.State) && now.State == store.NeedsReview:
 		d.Doubt.Idle = max(0, idle)
+	case !isInDoubt(from.State) && now.State == store.InDoubt: // presumed: see [Log.Restored]
+	default:
+		d.Doubt.Idle = 0
 	}
+	d.note(from, now)
 }
 
 // noResponse is the recorded response of a mutation that happened, and whose response is lost and
@@ -149,12 +142,14 @@ func (d *entryData) addWait(from *store.Entry, to store.State) {
 var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
 
 // ended returns entry after a finding: done, forgotten if there is no response, or free. The
-// entry gives up its lock, unless the service can still execute the mutation.
-func (d *entryData) ended(entry *store.Entry, f finding) store.Entry {
+// entry gives up its lock, unless the service can still execute the mutation. The name by is that of
+// the person who says so.
+func (d *entryData) ended(entry *store.Entry, f finding, by string) store.Entry {
 	d.Response, d.Doubt = response{}, doubt{}
 	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.Free}
-	if d.Hold > 0 {
-		next.Lock = entry.Lock
+	if f.evidence == happened {
+		next.State = store.Forgotten
+		d.endSend()
 	}
 	switch {
 	case f.evidence != happened:
@@ -162,21 +157,27 @@ func (d *entryData) ended(entry *store.Entry, f finding) store.Entry {
 	case f.answer != nil:
 		next.State = store.Done
 		d.Response = response{Status: http.StatusOK, Media: mediaJSON, Body: f.answer, Rebuilt: true}
-		d.endSend()
 	case rowOf(d.Request.Route).needsNone(f):
 		next.State, d.Response = store.Done, noResponse
-		d.endSend()
-	default:
-		next.State = store.Forgotten
-		d.endSend()
 	}
-	next.Data = d.bytes()
+	d.note(entry, line{State: next.State, By: by, Why: f.why})
+	next.Lock, next.Data = d.keeps(entry.Lock, next.State), d.bytes()
 	return next
+}
+
+// keeps returns lock if a mutation in the state needs its lock, else "". A review needs the lock until the
+// response is lost for good. After its end, a mutation keeps the lock while a late execution is possible.
+func (d *entryData) keeps(lock string, state store.State) string {
+	isLost := state == store.NeedsReview && d.Doubt.Happened && !d.canRebuild()
+	if d.Hold > 0 || isInDoubt(state) && !isLost {
+		return lock
+	}
+	return ""
 }
 
 // endSend removes the fields that only a mutation in doubt needs. The snapshot can hold
 // thousands of ids.
-func (d *entryData) endSend() { d.Send = send{Number: d.Send.Number} }
+func (d *entryData) endSend() { d.Send = send{Number: d.Send.Number, Presumed: d.Send.Presumed} }
 
 // swept returns the entry of a done mutation without the response. The entry keeps the ids.
 func (d *entryData) swept(entry *store.Entry) store.Entry {
@@ -186,7 +187,9 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 		d.Request.IDs, d.Request.CheckWith = nil, ""
 	}
 	next := *entry
-	next.State, next.Data = store.Forgotten, d.bytes()
+	next.State = store.Forgotten
+	d.note(entry, line{State: next.State})
+	next.Data = d.bytes()
 	return next
 }
 

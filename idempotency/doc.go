@@ -29,14 +29,14 @@
 //     request gets ErrKeyReused. A request with time.Now() is different each time. A member with
 //     its zero value is as good as none, and the order of members does not matter.
 //     Secrets are not compared: a request with a new one-time password is the same request.
-//   - A key belongs to one account: its name in [lending.WithAccount], or else the base URL and the
-//     username of [lending.WithCredentials]. Any other client gets ErrOtherAccount. After a move, a new
-//     user or a new name, list the earlier account in [Options].Formerly. With another
-//     [lending.TokenSource] and no name the log knows only the base URL: name each account.
+//   - A key belongs to one [Account]. Any other client gets ErrOtherAccount. After a move, a new user or
+//     a new name, list the earlier account in [Options].Formerly. With a [lending.TokenSource] of your
+//     own, name each account.
 //
 // Three options apply to one key: [SafeToRepeat] if a second execution does no harm (or
 // [Options].SafeToRepeat, for all keys), [WithCheck] if your program can tell whether the mutation
-// happened, and [AcceptRecorded] if a new release of yours changes the request. [Log.Lookup] returns the state and the response of a key.
+// happened, and [AcceptRecorded] if a new release of yours changes the request. [Log.Lookup] returns the
+// state and the response of a key.
 //
 // # States
 //
@@ -74,29 +74,19 @@
 //
 // # What to do with an error
 //
-// [lending.NextOf] tells whether and when to call again.
-//
-//	ErrInProgress    Wait: another call is sending the mutation, or its process has just died.
-//	ErrInDoubt       Wait: a check failed, or the service can still execute the mutation.
-//	ErrLocked        Wait: the mutation with the key Error.Held must end first.
-//	ErrNeedsReview   Tell a person, who calls Log.Resolve.
-//	ErrAnswerLost    The mutation happened. Call again if RetryAfter is set, else as ErrNeedsReview.
-//	ErrKeyReused     Call with the first request. The outcome is that of the first request.
-//	ErrOtherAccount  Tell a person: see Options.Formerly. A new namespace protects no earlier key.
-//	ErrStore         Call again. If the outcome is done, the mutation happened.
+// [lending.NextOf] tells whether and when to call again, and whether a person has to act. Each reason,
+// from [ErrInProgress] to [ErrStore], has the details.
 //
 // If the store fails after the response for 10 seconds, the call returns the result and ErrStore.
 //
 // # What an operator does
 //
-//   - Call [Log.Check] in a loop of its own, in any number of replicas. Check makes the checks that nobody
-//     calls again for, and sends no mutation.
-//   - Call [Log.Sweep] once a day, in any process. Responses hold personal data: Sweep removes those
-//     older than KeepAnswers. The entries stay, because a mutation without an entry is sent again.
-//   - Call [Log.Forget] to delete the entries of a finished order: days after its end, and never in
-//     the step of an order, which could then send its mutations again.
+//   - Call [Log.Check] in a loop of its own, and [Log.Sweep] once a day, in any of the processes.
+//   - Call [Log.Forget] days after the end of an order, and [Log.Erase] when a person asks for it.
 //   - List open keys with [Log.Keys] and [InDoubtStates]. For a key that needs a review, a person
 //     makes the reads of CheckWith and calls [Log.Resolve].
+//   - After a restore of the store from a copy, call [Log.Restored] before anything is sent.
+//   - Stop the sends of all replicas with [Log.Pause], and go on with [Log.Resume].
 //   - Encrypt the responses at rest with [store.NewEncrypted].
 //
 // # Replicas
@@ -112,7 +102,7 @@
 // is over.
 //
 // A keyed mutation costs 2 durable writes; with a lock and a check 3, or 4 if a record is added.
-// A replay writes nothing.
+// A replay writes nothing. While a log sends, it reads the standing orders twice a second.
 //
 // # What cannot be promised
 //

@@ -3,8 +3,8 @@ package idempotency
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -35,6 +35,9 @@ type finding struct {
 	verdict  bool   // a person or the caller's check says so
 	err      error  // the response cannot be encoded
 }
+
+// shownByRead is the reason of an end in a history.
+const shownByRead = "a check shows it"
 
 // needsNone reports whether a mutation that happened is a success without its response.
 func (r route) needsNone(f finding) bool { return r.optional || r.unused && f.verdict }
@@ -107,12 +110,10 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 // needReview records that a person has to decide, or to supply the response.
 func (k *keyedCall) needReview(ctx context.Context, why string) error {
 	if k.entry.State != store.NeedsReview { // a second save would reset the age
-		lock := ""
-		if !k.data.Doubt.Happened || k.data.Hold > 0 || k.data.canRebuild() {
-			lock = k.entry.Lock
-		}
-		k.data.Doubt.Why, k.data.Doubt.Told = why, true
-		if err := k.save(ctx, store.NeedsReview, lock); err != nil {
+		why = k.data.reviewed(why)
+		k.data.Doubt.Told = true
+		now := line{State: store.NeedsReview, Why: why}
+		if err := k.save(ctx, k.data.keeps(k.entry.Lock, now.State), now); err != nil {
 			return k.unsaved(err)
 		}
 		k.makesReview = true
@@ -150,7 +151,7 @@ func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 		v, failed := k.check(ctx)
 		f, err = v.finding(), failed
 	case k.entry.State == store.NeedsReview:
-		return finding{why: k.data.Doubt.Why}, nil
+		return finding{why: k.data.decided().Why}, nil
 	case k.data.Doubt.Happened && k.row.answer == nil:
 		return finding{why: "the mutation happened, but no read shows the response"}, nil
 	default:
@@ -158,7 +159,7 @@ func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 		if k.changed != nil && k.data.Send.Adds > 0 {
 			n = k.data.Send.Adds
 		}
-		f, err = k.row.find(ctx, k.target(), k.data.Send.Before, n)
+		f, err = k.settings.find(ctx, k.entry.Key, k.row, k.target, &k.data.Send, n)
 	}
 	if f.evidence == happened && f.answer == nil && k.call.NeedsAnswer() {
 		f.evidence = bare
@@ -167,7 +168,7 @@ func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 }
 
 // find makes the check of a mutation of n records, and rebuilds the response if possible.
-func (r route) find(ctx context.Context, t *target, before *snapshot, n int) (finding, error) {
+func (s *settings) find(ctx context.Context, key string, r route, t *target, of *send, n int) (finding, error) {
 	if r.check == nil {
 		return finding{why: r.reason()}, nil
 	}
@@ -175,32 +176,65 @@ func (r route) find(ctx context.Context, t *target, before *snapshot, n int) (fi
 	if err != nil {
 		return finding{}, err
 	}
+	before, claimer := of.Before, ""
+	if of.Presumed {
+		if before, claimer, err = s.beforeCopy(ctx, key, r, t, after); err != nil {
+			return finding{}, err
+		}
+	}
 	f := r.judge(before, after, n)
+	if f.evidence == absent && claimer != "" {
+		f = finding{evidence: unclear, why: "key " + strconv.Quote(claimer) + " may have taken its record: compare both"}
+	}
 	if f.evidence == happened && r.answer != nil {
 		f.answer, err = r.answer(ctx, t, before, after)
 	}
 	return f, err
 }
 
-// endOther ends the doubt about a mutation of another call if a read can. The entry has the ids
-// for the read.
-func (s *settings) endOther(ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData) (finding, error) {
-	row := rowOf(d.Request.Route)
-	if entry.State == store.NeedsReview || d.Send.Before == nil {
-		return finding{why: cmp.Or(d.Doubt.Why, row.note)}, nil
+// endOther ends the doubt about a mutation of another call if a read can. If no read can when the
+// service can no longer execute the mutation, a person decides, unless callDecides. It returns the
+// wait before the next try, or 0 if a next try would change nothing.
+func (s *settings) endOther(
+	ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData, callDecides bool,
+) (time.Duration, error) {
+	idle := d.idle(entry)
+	if idle < 0 {
+		return -idle, nil
 	}
-	f, err := row.find(ctx, &target{client: client, ids: d.Request.IDs}, d.Send.Before, max(1, d.Send.Adds))
-	switch late := s.MaxLateness - d.idle(entry); {
-	case errors.Is(err, errNeedsRequest):
-		return finding{why: err.Error()}, err
-	case err != nil, f.evidence != happened && (d.Doubt.Happened || f.evidence != absent || late > 0):
-		return f, err
-	case f.evidence == happened && d.Send.Adds != 0 && entry.Lock != "":
-		if err := s.remember(ctx, entry.Lock, d.effect(f.answer)); err != nil {
-			return f, err
+	late := s.MaxLateness - idle
+	f, err := s.findOther(ctx, client, entry, d)
+	switch isShown := f.evidence == happened; {
+	case err != nil:
+		return recheck(idle, s.MaxLateness), err
+	case isShown || f.evidence == absent && late <= 0 && !d.Doubt.Happened:
+		if isShown && d.Send.Adds != 0 && entry.Lock != "" {
+			err = s.remember(ctx, entry.Lock, d.effect(f.answer))
 		}
+		if f.why = shownByRead; err == nil {
+			err = s.store.Save(ctx, d.ended(entry, f, ""))
+		}
+		return 0, err
+	case callDecides:
+		return 0, nil
+	case late > 0:
+		return recheck(idle, late), nil
 	}
-	return f, s.store.Save(ctx, d.ended(entry, f))
+	return 0, s.toReview(ctx, entry, d, f.why)
+}
+
+// findOther is find for a mutation of another call. The entry has the ids for the read.
+func (s *settings) findOther(
+	ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData,
+) (finding, error) {
+	row := rowOf(d.Request.Route)
+	switch {
+	case !s.isOf(d.Request.Account, client.Account()):
+		return finding{}, nil
+	case entry.State == store.NeedsReview, d.Send.Before == nil && !d.Send.Presumed:
+		return finding{why: cmp.Or(d.decided().Why, row.reason())}, nil
+	}
+	return s.find(ctx, entry.Key, row, &target{client: client, ids: d.Request.IDs}, &d.Send, max(1, d.Send.Adds))
 }
 
 // isRepeatable reports whether a second execution does no harm. A mutation that sets a value is
@@ -229,8 +263,13 @@ func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Respon
 		k.data.Doubt.Happened = true
 		return nil, k.needReview(ctx, "the mutation happened, but no read shows the response")
 	}
-	f.evidence = happened
-	if err := k.store.Save(ctx, k.data.ended(&k.entry, f)); err != nil {
+	from := k.entry
+	from.Age += time.Since(k.loaded)
+	f.evidence, f.why = happened, shownByRead
+	if k.check != nil {
+		f.why = "WithCheck says so"
+	}
+	if err := k.store.Save(ctx, k.data.ended(&from, f, "")); err != nil {
 		return nil, k.unsaved(err)
 	}
 	return k.replay(ctx, ActionRebuilt)
@@ -242,14 +281,18 @@ func (k *keyedCall) resend(ctx context.Context, f finding, late time.Duration) e
 	if pause := k.pause() - idle; pause > 0 && !isAbsent {
 		return k.refuse(Error{kind: ErrInDoubt, Why: "the mutation was resent a moment ago", RetryAfter: pause})
 	}
-	if late > 0 {
+	if late > 0 && !k.row.sendsOTP {
 		k.data.Hold = k.MaxLateness // a late execution would undo the next mutation, or look like it
 	}
 	if k.check != nil {
 		k.data.Send.Before = nil // the caller's check did not use the snapshot
 	}
 	k.inDoubt = k.data.Doubt.Happened || !isAbsent || late > 0
-	return k.prepare(ctx)
+	why := "a second execution does no harm"
+	if isAbsent {
+		why = "the check does not find it"
+	}
+	return k.prepare(ctx, why)
 }
 
 // pause is the minimum time between the end of the last send and a resend.

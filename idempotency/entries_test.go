@@ -144,22 +144,17 @@ func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
 // finds that no read tells. What the first writes down then does not begin the review anew.
 func TestLateOwnerLeavesAReview(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		o, entries, goOn := newOrder(service), store.NewMemory(), make(chan struct{})
-		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
-		log := fake.Must(idempotency.NewLog(entries, nil))
-		other := processWith(t, service, log)
+		o := newOrder(service)
 		send := func(client *lending.Client) error {
 			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "the/key"), 10*time.Second)
 			defer stop()
 			return client.Applications.SendLink(ctx, o.application)
 		}
 		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetAfter: true})
-		owned := make(chan error)
-		go func() { owned <- send(owner) }()
+		other, log, goOn := besideFrozen(t, service, false, send)
 		bubble.Elapse(11 * time.Second)
 		require.ErrorIs(t, send(other), idempotency.ErrNeedsReview)
-		close(goOn)
-		require.ErrorIs(t, <-owned, lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, goOn(), lending.ErrOutcomeUnknown)
 		assert.Equal(t, store.NeedsReview, fake.Must(log.Keys(t.Context(), doubtful))[0].State)
 	})
 }

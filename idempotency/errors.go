@@ -45,6 +45,13 @@ var (
 		"name the earlier address and user in Options.Formerly if the account is the same; "+
 			"a new Options.Namespace is for another account only: it protects none of the keys written before",
 		person)
+	// ErrErased means: [Log.Erase] has removed the data of the key. The log sends nothing, and has no
+	// response. The outcome tells whether the mutation happened.
+	ErrErased error = reasonFor("the data of the key was erased", "end the order without this mutation; only another mutation needs a new key",
+		lending.Next{})
+	// ErrPaused means: the operator has stopped the sends with [Log.Pause]. Error.Why tells who, since
+	// when and why. The call sent nothing.
+	ErrPaused error = reasonFor("the operator has paused the log", "call again after Log.Resume", wait)
 	// ErrStore means: the store failed. If the outcome is [lending.OutcomeDone], the mutation
 	// happened, and the next call with the key finds that out.
 	ErrStore error = reasonFor("the store of the log failed", "check the store, then call again", lending.Next{Retry: true})
@@ -82,7 +89,7 @@ func (r *reason) Next() lending.Next { return r.next }
 
 // Error tells why the log did not send a mutation or did not return its response. It wraps one
 // of [ErrInProgress], [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost],
-// [ErrKeyReused], [ErrOtherAccount] and [ErrStore].
+// [ErrKeyReused], [ErrOtherAccount], [ErrPaused], [ErrErased] and [ErrStore].
 type Error struct {
 	Key        string        // the key of the mutation
 	Held       string        // with ErrLocked: the key of the other mutation
@@ -128,7 +135,7 @@ func (e *Error) Next() lending.Next {
 	if errors.Is(e.kind, errCheckBefore) {
 		next = lending.NextOf(e.cause)
 	}
-	if errors.Is(e.kind, ErrStore) && e.cause != nil {
+	if errors.Is(e.kind, ErrStore) {
 		next.Person = next.Person || lending.NextOf(e.cause).Person
 	}
 	if errors.Is(e.kind, ErrAnswerLost) && e.RetryAfter > 0 { // a read may still find the response
@@ -136,7 +143,6 @@ func (e *Error) Next() lending.Next {
 	}
 	if next.Retry && e.RetryAfter > 0 {
 		next.After = e.RetryAfter
-		next.Person = next.Person && !errors.Is(e.kind, ErrAnswerLost) // a later call may find the response
 	}
 	return next
 }

@@ -73,3 +73,34 @@ func TestMembersOfANewerReleaseSurvive(t *testing.T) {
 		assert.Equal(t, `{"a":true}`, string(members.Request.Deeper))
 	})
 }
+
+// TestMembersOfANewerReleaseSurviveInLists has a newer release add members to a line of the history,
+// to the entry of a lock and to a record in it.
+func TestMembersOfANewerReleaseSurviveInLists(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		create := newOrder(service).creates(t, client)
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
+		entry := *fake.Must(entries.Load(t.Context(), ":the/key"))
+		add := func(entry store.Entry, members ...string) {
+			t.Helper()
+			text := strings.NewReplacer(members...).Replace(string(entry.Data))
+			require.NotEqual(t, string(entry.Data), text)
+			entry.Data = []byte(text)
+			require.NoError(t, entries.Save(t.Context(), entry))
+		}
+		add(entry, `{"state":"in_doubt"`, `{"later":1.50,"state":"in_doubt"`)
+		require.NoError(t, create("the/key"))
+		assert.Contains(t, dumped(t, entries), `{"later":1.50,`)
+		ofLock := func() store.Entry {
+			filter := store.Filter{Prefix: "#", States: []store.State{store.Free}, Limit: 1}
+			return fake.Must(entries.List(t.Context(), filter))[0]
+		}
+		add(ofLock(), `{"format":1`, `{"format":1,"later":[7]`, `{"count":`, `{"later":{"a":9},"count":`)
+		require.NoError(t, create("other/key"))
+		lock := ofLock()
+		assert.Contains(t, string(lock.Data), `"later":[7]`)
+		assert.Contains(t, string(lock.Data), `"later":{"a":9}`)
+		assert.Equal(t, 2, strings.Count(string(lock.Data), `"ids"`))
+	})
+}

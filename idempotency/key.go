@@ -45,8 +45,7 @@ func SafeToRepeat(ctx context.Context) context.Context {
 }
 
 // AcceptRecorded accepts the response of the earlier request with the key, although this request
-// differs: your release sets a new field, or a phone number was corrected. A new release of this
-// package changes no request. Without AcceptRecorded the
+// differs: your release sets a new field, or a phone number was corrected. Without AcceptRecorded the
 // call fails with ErrKeyReused. If the earlier request is in doubt, the call first ends the
 // doubt. If the earlier request did not happen, the call sends this request after MaxLateness.
 //

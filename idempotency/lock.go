@@ -9,20 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// lockFor returns the hashed name of the lock of the mutation, or "" for no lock.
-func (s *settings) lockFor(row route, call *lending.MutationCall) string {
-	if row.lock == nil {
-		return ""
+// lockFor returns the hashed name of the lock of the row for the record of a request, or "" for no lock.
+func (s *settings) lockFor(row route, of ids) string {
+	for _, param := range [...]string{"loanId", "applicationId", "partnerId", "customerId"} {
+		if row.lock != "" && of[param] != "" {
+			return hashed(s.stored(row.lock + " " + param + " " + of[param]))
+		}
 	}
-	name := row.lock(call)
-	if name == "" {
-		return ""
-	}
-	return hashed(s.stored(name))
+	return ""
 }
 
 // hashed returns a hash of text, for comparisons only.
@@ -41,7 +38,11 @@ func (k *keyedCall) reserve(ctx context.Context) error {
 	if k.lock == k.entry.Lock {
 		return nil
 	}
-	err := k.save(ctx, store.Free, k.lock)
+	return k.held(ctx, k.save(ctx, k.lock, line{State: store.Free}))
+}
+
+// held returns the error of a save, after release if another mutation has the lock.
+func (k *keyedCall) held(ctx context.Context, err error) error {
 	if held, isHeld := errors.AsType[*store.LockedError](err); isHeld {
 		return k.release(ctx, held.Key)
 	}
@@ -61,11 +62,21 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	}
 	held := Error{kind: ErrLocked, Held: strings.TrimPrefix(key, k.stored(""))}
 	of, err := readData(other.Data)
-	switch isReserved := other.State == store.Free && !of.Verdict.Correctable && other.Age < reserved; {
+	if now, err := k.standing(ctx); err == nil {
+		now.distrust(other, &of)
+	}
+	switch isReserved := other.State == store.Free && !of.isCorrectable() && other.Age < reserved; {
 	case err != nil:
 		return k.refuse(held)
 	case isInDoubt(other.State) && (!of.Doubt.Happened || of.Send.Open || of.canRebuild()):
-		return k.releaseInDoubt(ctx, other, &of, held)
+		// It needs its lock while the service can execute it, and until a read shows a response that was
+		// lost: next to the records of another mutation, nobody could tell which is whose.
+		wait, err := k.endOther(ctx, k.call.Client(), other, &of, false)
+		if wait == 0 || errors.Is(err, store.ErrConflict) {
+			return cmp.Or(k.unsaved(err), store.ErrConflict)
+		}
+		held.cause, held.RetryAfter = err, wait
+		return k.refuse(held)
 	case other.Age < of.Hold:
 		held.RetryAfter = of.Hold - other.Age
 		held.Why = "the service can still execute the first of two sends, or reads do not show the effect yet"
@@ -74,42 +85,17 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		held.RetryAfter, held.Why = min(reserved-other.Age, time.Second), "the other mutation is about to be sent"
 		return k.refuse(held)
 	}
-	other.Lock = ""
+	of.note(other, line{State: other.State})
+	other.Lock, other.Data = "", of.bytes()
 	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
-}
-
-// releaseInDoubt is release for a mutation in doubt. The mutation needs its lock while the
-// service can execute it, and until a read shows a response that was lost: next to the records of
-// another mutation, nobody could tell which is whose. After that time a person may have to
-// decide, but the lock is free.
-func (k *keyedCall) releaseInDoubt(ctx context.Context, other *store.Entry, of *entryData, held Error) error {
-	idle := of.idle(other)
-	late := k.MaxLateness - idle
-	if held.RetryAfter = -idle; held.RetryAfter > 0 {
-		return k.refuse(held)
-	}
-	f, err := finding{}, error(nil)
-	if k.isOf(of.Request.Account, k.call.Account()) {
-		f, err = k.endOther(ctx, k.call.Client(), other, of)
-	}
-	switch {
-	case errors.Is(err, store.ErrConflict),
-		err == nil && (f.evidence == happened || f.evidence == absent && late <= 0 && !of.Doubt.Happened):
-		return store.ErrConflict
-	case err != nil || late > 0:
-		held.cause, held.RetryAfter = err, recheck(idle, max(late, k.MaxLateness/2))
-		return k.refuse(held)
-	}
-	return cmp.Or(k.unsaved(k.toReview(ctx, other, of, f.why)), store.ErrConflict)
 }
 
 // toReview records that a mutation needs a review, and frees its lock. The caller makes sure
 // that the service can no longer execute the mutation.
 func (s *settings) toReview(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
-	d.Doubt.Why = cmp.Or(d.Doubt.Why, why, "another mutation has taken its lock")
+	d.Doubt.Told = false
 	d.Send.Before = nil // the count is wrong as soon as another mutation has the lock
-	d.Verdict = decision{}
-	d.addWait(entry, store.NeedsReview)
+	d.change(entry, line{State: store.NeedsReview, Why: d.reviewed(cmp.Or(why, "another mutation has taken its lock"))})
 	entry.State, entry.Lock, entry.Data = store.NeedsReview, "", d.bytes()
 	return s.store.Save(ctx, *entry)
 }

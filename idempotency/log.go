@@ -1,9 +1,10 @@
 package idempotency
 
 import (
+	"context"
 	"net/url"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,14 +18,13 @@ import (
 // Log records mutations before they are sent, so that a mutation with an idempotency key happens
 // once: see the package documentation. Several clients can share a log, and the logs of several
 // processes can share a store.
-type Log struct{ hidden opaque.Value[settings] }
+type Log struct{ hidden opaque.Value[*settings] }
 
 // Options are the options of [NewLog]. The zero value of each field selects the default.
 type Options struct {
 	// MaxLateness is the longest time between the end of a call and a late execution of the
 	// mutation by the service. After MaxLateness the log believes a check that does not find the
-	// mutation. An even later execution makes the mutation happen twice. The service publishes
-	// no limit. The default is 5 minutes.
+	// mutation. The default is 5 minutes.
 	MaxLateness time.Duration
 
 	// KeepAnswers is the age at which [Log.Sweep] removes a response. The default is 30 days.
@@ -34,20 +34,18 @@ type Options struct {
 	// log keeps at most the ids. The default is 1 MiB.
 	MaxAnswer int
 
-	// SafeToRepeat names the mutations whose second execution does no harm, for every key, as the
-	// function [SafeToRepeat] does for one key. The service publishes no read that shows these
-	// mutations: without SafeToRepeat a lost response needs a person. docs/checks.md has the advice.
+	// SafeToRepeat names the mutations whose second execution does no harm, for every key. Without
+	// SafeToRepeat a lost response to one of them needs a person. docs/checks.md has the advice.
 	SafeToRepeat []Route
 
-	// Formerly are earlier names, addresses or users of the account. The log goes on with their keys:
-	// it replays recorded responses, and makes checks at the present address. A log with Formerly
-	// serves a single account.
+	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,
+	// before the first replica uses it. The log goes on with their keys: it replays recorded responses,
+	// and makes checks at the present address. A log with Formerly serves a single account.
 	Formerly []Account
 
-	// Namespace is the prefix of every key in the store, for example the name of a sandbox.
-	// After the reset of a sandbox, a new namespace prevents replays of old responses. A new
-	// namespace protects none of the keys written before: never change it for another reason. A
-	// namespace has at most 64 letters, digits and -._.
+	// Namespace is the prefix of every key in the store, at most 64 letters, digits and -._. After the
+	// reset of a sandbox, a new namespace prevents replays of old responses. It protects none of the
+	// keys written before: never change it for another reason.
 	Namespace string
 }
 
@@ -73,12 +71,13 @@ type settings struct {
 	Options
 	store store.Store
 
-	formerly []string                // the accounts of Formerly
-	account  *atomic.Pointer[string] // the account of a log with Formerly; nil until its first call
-	clients  *sync.Map               // from account to a client that has used the log
-	unsent   *sync.Map               // from the key in the store to an [unsent]
-	reviews  *sync.Map               // the keys whose review this process has reported
-	salt     *atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
+	formerly []string               // the accounts of Formerly
+	account  atomic.Pointer[string] // the account of a log with Formerly; nil until its first call
+	clients  sync.Map               // from account to a client that has used the log
+	unsent   sync.Map               // from the key in the store to an [unsent]
+	salt     atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
+	look     *look
+	past     *past
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -86,10 +85,7 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in the store entries. Give the log to a client
 // with [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settings{
-		store: entries, clients: new(sync.Map), unsent: new(sync.Map), reviews: new(sync.Map),
-		account: new(atomic.Pointer[string]), salt: new(atomic.Pointer[string]),
-	}
+	s := settingsOf(entries)
 	if opts != nil {
 		s.Options = *opts
 		s.SafeToRepeat = slices.Clone(opts.SafeToRepeat)
@@ -112,13 +108,29 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	return &Log{opaque.Hide(s)}, nil
 }
 
-// settings returns the settings, or an error for the zero Log.
-func (l *Log) settings() (settings, error) {
-	if l == nil || l.hidden == nil {
-		return settings{}, argumentError("log", lending.CodeRequired, "must come from NewLog")
-	}
-	return l.hidden(), nil
+func settingsOf(entries store.Store) *settings {
+	return &settings{store: entries, look: &look{reading: make(chan struct{}, 1)}, past: newPast()}
 }
+
+// settings returns the settings. The store of the zero Log fails.
+func (l *Log) settings() *settings {
+	if l == nil || l.hidden == nil {
+		return settingsOf(noStore{})
+	}
+	return l.hidden()
+}
+
+// noStore is the store of the zero [Log]. Each function of a log reads before it writes.
+type noStore struct{ store.Store }
+
+func (noStore) Load(context.Context, string) (*store.Entry, error) { return nil, errNotNew }
+
+func (noStore) List(context.Context, store.Filter) ([]store.Entry, error) { return nil, errNotNew }
+
+var errNotNew = argumentError("log", lending.CodeRequired, "must come from NewLog")
+
+// namespace is the form of a namespace. No colon, no # and no ! keep the keys of a store apart.
+var namespace = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
 
 func (s *settings) validate() error {
 	var c arguments
@@ -130,11 +142,7 @@ func (s *settings) validate() error {
 		c.that(slices.Contains(repeatable[:], route), "SafeToRepeat", lending.CodeConflict, "must have constants of the type Route only")
 	}
 	c.that(!slices.Contains(s.formerly, ""), "Formerly", lending.CodeFormat, "must have a Name, or a BaseURL with a scheme and a host")
-	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._", r))
-	}
-	c.that(len(s.Namespace) <= 64, "Namespace", lending.CodeLength, "must have 64 characters at most")
-	c.that(!strings.ContainsFunc(s.Namespace, odd), "Namespace", lending.CodeFormat, "must have letters, digits and -._ only")
+	c.that(namespace.MatchString(s.Namespace), "Namespace", lending.CodeFormat, "must have at most 64 letters, digits and -._")
 	return c.err()
 }
 

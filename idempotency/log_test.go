@@ -242,7 +242,14 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, test.name)
 		})
 	}
-	_, err := idempotency.NewLog(nil, nil)
+	_, err := idempotency.NewLog(store.NewMemory(), &idempotency.Options{
+		Formerly: []idempotency.Account{
+			{BaseURL: "https://old.example/", Username: "api-7"},
+			{BaseURL: "https://new.example/", Username: "api-7"},
+		},
+	})
+	require.NoError(t, err)
+	_, err = idempotency.NewLog(nil, nil)
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
 	_, err = lending.New("https://lending.example", lending.WithIdempotency((*idempotency.Log)(nil)))
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
@@ -282,6 +289,11 @@ func TestResolveEndsAReview(t *testing.T) {
 			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
 			IDs:         map[string]string{"applicationId": o.application.String()},
 			NeedsPerson: true, Why: "no published field shows it", NotHappenedAfter: maxLateness - time.Minute,
+			History: []idempotency.Change{
+				{State: store.Sent, Age: time.Minute, Sends: 1},
+				{State: store.InDoubt, Age: time.Minute, Sends: 1, Why: "connection reset"},
+				{State: store.NeedsReview, Age: time.Minute, Sends: 1, Why: "no published field shows it"},
+			},
 		}, inDoubt[0])
 		err = resolve(idempotency.NotHappened())
 		require.ErrorIs(t, err, idempotency.ErrInDoubt, "it can still be executed")

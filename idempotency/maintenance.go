@@ -37,10 +37,7 @@ const (
 //   - mutations that only set a value;
 //   - checks by an e-mail address, which no entry keeps: the next call with the key makes them.
 func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Duration, err error) {
-	s, err := l.settings()
-	if err != nil {
-		return 0, err
-	}
+	s := l.settings()
 	if client == nil {
 		return 0, argumentError("client", lending.CodeRequired, "must not be nil")
 	}
@@ -52,6 +49,10 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 	var failed []error
 	var checks sync.WaitGroup
 	free := make(chan struct{}, checksAtOnce)
+	now, err := s.standing(ctx)
+	if err != nil {
+		return next, storeError(err)
+	}
 	inDoubt := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
 	for entry, err := range store.All(ctx, s.store, inDoubt) {
 		if err != nil {
@@ -61,7 +62,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 		free <- struct{}{}
 		checks.Go(func() {
 			defer func() { <-free }()
-			wait, err := s.checkEntry(ctx, client, &entry)
+			wait, err := s.checkEntry(ctx, client, &entry, now)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && !errors.Is(err, store.ErrConflict) {
@@ -78,30 +79,22 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 
 // checkEntry ends the doubt about an entry if a read can. It returns the wait before the next
 // check, or 0 if Check cannot end the doubt.
-func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
+func (s *settings) checkEntry(
+	ctx context.Context, client *lending.Client, entry *store.Entry, now *standingData,
+) (time.Duration, error) {
 	d, err := readData(entry.Data)
 	if err != nil || !s.isOf(d.Request.Account, client.Account()) { // Keys lists an unreadable entry as in doubt
 		return 0, nil
 	}
-	idle := d.idle(entry)
-	if idle < 0 {
-		return -idle, nil
-	}
+	now.distrust(entry, &d)
 	ctx, stop := context.WithTimeout(ctx, checkLimit)
 	defer stop()
-	late := s.MaxLateness - idle
-	f, err := s.endOther(ctx, client, entry, &d)
-	switch callDecides := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue || s.repeats(d.Request.Route); {
-	case errors.Is(err, errNeedsRequest):
+	callDecides := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue || s.repeats(d.Request.Route)
+	wait, err := s.endOther(ctx, client, entry, &d, callDecides)
+	if errors.Is(err, errNeedsRequest) {
 		return 0, nil
-	case err != nil:
-		return recheck(idle, s.MaxLateness), err
-	case f.evidence == happened || f.evidence == absent && late <= 0 || callDecides:
-		return 0, nil
-	case late > 0:
-		return recheck(idle, late), nil
 	}
-	return 0, s.toReview(ctx, entry, &d, f.why)
+	return wait, err
 }
 
 // pageLimit is the size of a page of Sweep and Forget.
@@ -110,28 +103,27 @@ const pageLimit = 1000
 // Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and
 // returns their number. Call Sweep about once a day, in any of the processes.
 //
-// The entries stay, because a mutation without an entry would be sent again. [Log.Forget]
-// deletes the entries of a finished order. Sweep also deletes expired entries of locks.
-//
-// Sweep reads and writes pages of at most [store.PageBytes]. Sweep skips an unreadable entry and
-// returns [store.ErrCorrupt] at the end.
+// The entries stay with their history, because a mutation without an entry would be sent again: see
+// [Log.Forget]. Sweep also deletes expired entries of locks. It skips an unreadable entry and returns
+// [store.ErrCorrupt] at the end.
 func (l *Log) Sweep(ctx context.Context) (int, error) {
-	s, err := l.settings()
-	if err != nil {
-		return 0, err
-	}
+	s := l.settings()
 	done := store.Filter{Prefix: s.stored(""), States: []store.State{store.Done}, Older: max(s.KeepAnswers, s.MaxLateness)}
 	swept, err := s.replace(ctx, done, func(entry *store.Entry) (store.Entry, error) {
 		data, err := readData(entry.Data)
 		return data.swept(entry), storeError(err)
 	})
-	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So
-	// no mutation overwrites a newer entry after this deletion.
+	return swept, cmp.Or(err, s.sweepLocks(ctx))
+}
+
+// sweepLocks deletes the expired entries of locks. Only the mutation that has the lock reads or writes
+// the remembered entry of the lock. So no mutation overwrites a newer entry after this deletion.
+func (s *settings) sweepLocks(ctx context.Context) error {
 	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
-	_, failed := s.replace(ctx, remembered, func(entry *store.Entry) (store.Entry, error) {
+	_, err := s.replace(ctx, remembered, func(entry *store.Entry) (store.Entry, error) {
 		return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
 	})
-	return swept, cmp.Or(err, failed)
+	return err
 }
 
 // replace replaces all entries that filter selects, and returns their number. It skips an entry
@@ -162,28 +154,23 @@ func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*
 // prefix of the keys with a separator at the end, for example "order-42/". Without a separator,
 // keys is one key: "order-4" does not match order-42.
 //
-// A later call with a deleted key sends the mutation again. So call Forget only if no program
-// uses the keys any more: days after the end of the order, and never in the function that makes
-// its mutations. A loop in this or another replica can still start that function, from a list of
-// open orders that it read before the order ended, and would send every mutation again. No other
-// function deletes the entry of a mutation.
+// A later call with a deleted key sends the mutation again. So call Forget days after the end of the
+// order, and never in the function that makes its mutations: a loop in another replica can still start
+// that function, from a list of open orders that it read before. No other function deletes the entry of
+// a mutation.
 //
-// Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review,
-// or while the service can still execute an earlier send. The error is then an [*Error] with the
-// key, and with RetryAfter if the wait is known. Forget leaves unreadable entries and returns
-// [store.ErrCorrupt].
+// Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review, or
+// until MaxLateness after the last change of a key. The error is then an [*Error] with the key, and with RetryAfter if the wait
+// is known. Forget leaves unreadable entries and returns [store.ErrCorrupt].
 func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
-	s, err := l.settings()
-	if err != nil {
-		return 0, err
-	}
+	s := l.settings()
 	if keys == "" {
 		return 0, argumentError("keys", lending.CodeRequired, "must not be empty")
 	}
 	if last, _ := utf8.DecodeLastRuneInString(keys); unicode.IsLetter(last) || unicode.IsDigit(last) {
 		return s.forgetOne(ctx, s.stored(keys))
 	}
-	of := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}
+	of, some := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}, false
 	for entry, err := range store.All(ctx, s.store, of) {
 		if err != nil {
 			return 0, storeError(err)
@@ -191,8 +178,21 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 		if _, err := s.deletion(&entry); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
+		some = true
+	}
+	if err := s.forgets(ctx, some); err != nil {
+		return 0, err
 	}
 	return s.replace(ctx, of, s.deletion)
+}
+
+// forgets records, once, that the log no longer knows all mutations: see [Log.Restored].
+func (s *settings) forgets(ctx context.Context, some bool) error {
+	now, err := s.standing(ctx)
+	if err != nil || !some || now.Forgot {
+		return storeError(err)
+	}
+	return s.order(ctx, func(d *standingData) { d.Forgot = true })
 }
 
 var allStates = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)
@@ -203,6 +203,9 @@ func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 		return 0, storeError(err)
 	}
 	deleted, err := s.deletion(entry)
+	if err == nil {
+		err = s.forgets(ctx, true)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -228,10 +231,9 @@ func (s *settings) unfinished(entry *store.Entry, data *entryData) error {
 	case entry.State == store.NeedsReview:
 		e.kind = ErrNeedsReview
 	case isInDoubt(entry.State):
-	case entry.State == store.Free && entry.Lock != "" && entry.Age < reserved:
-		e.kind, e.RetryAfter = ErrInProgress, reserved-entry.Age
-	case entry.Lock != "" && entry.Age < data.Hold:
-		e.RetryAfter, e.Why = data.Hold-entry.Age, "the service can still execute the first of two sends"
+	case entry.Age < max(s.MaxLateness, data.Hold):
+		e.kind, e.RetryAfter = ErrInProgress, max(s.MaxLateness, data.Hold)-entry.Age
+		e.Why = "the key has just changed: a loop can still call the function with its mutation"
 	default:
 		return nil
 	}

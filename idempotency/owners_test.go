@@ -257,8 +257,11 @@ func TestLockedCallSaysWhenToCallAgain(t *testing.T) {
 		go func() { ended <- o.rename(t, client, "first", "First") }()
 		<-held
 		var refused *idempotency.Error
-		require.ErrorAs(t, o.rename(t, other, "second", "Second"), &refused)
+		err := o.rename(t, other, "second", "Second")
+		require.ErrorAs(t, err, &refused)
 		require.ErrorIs(t, refused, idempotency.ErrLocked)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		assert.Equal(t, []string{"second", "first"}, []string{refused.Key, refused.Held})
 		assert.Equal(t, 10*time.Second, refused.RetryAfter)
 		require.ErrorIs(t, <-ended, lending.ErrOutcomeUnknown)
 	})

@@ -28,6 +28,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -36,22 +37,26 @@ import (
 const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 
 // TestFewOrdersNeedAPerson counts the decisions of persons in whole onboardings of 13 mutations. Each
-// mutation meets a fault or the end of its process with the same probability. The service rejects a
-// second signature, so SafeToRepeat does not end a doubt about a signature.
+// mutation meets a fault or the end of its process with the same probability. A service may accept or
+// reject a second signature: SafeToRepeat ends a doubt about a signature only if the service accepts it.
 func TestFewOrdersNeedAPerson(t *testing.T) {
 	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
 	two := partner.SafeToRepeat
 	three := append(slices.Clone(two), idempotency.SubmitRequiredDocument)
+	four := append(slices.Clone(three), idempotency.SignContract)
 	for _, test := range []struct {
 		name         string
 		safeToRepeat []idempotency.Route
+		signsAgain   bool     // the service accepts a second signature
 		checks       bool     // the partner has checks of its own for documents and signatures
 		deciding     []string // the mutations that need a person
 	}{
-		{"nothing", nil, false, []string{"company", "document", "sign", "withdraw"}},
-		{"AddCompanyDetails and WithdrawInvoice", two, false, []string{"document", "sign"}},
-		{"these and SubmitRequiredDocument", three, false, []string{"sign"}},
-		{"the two, and checks", two, true, nil},
+		{"nothing", nil, false, false, []string{"company", "document", "sign", "withdraw"}},
+		{"AddCompanyDetails and WithdrawInvoice", two, false, false, []string{"document", "sign"}},
+		{"these and SubmitRequiredDocument", three, false, false, []string{"sign"}},
+		{"these and SignContract", four, true, false, nil},
+		{"SignContract where a second signature is rejected", four, false, false, []string{"sign"}},
+		{"the two, and checks", two, false, true, nil},
 	} {
 		for _, percent := range []int{15, 1} {
 			t.Run(fmt.Sprintf("%s/%d percent", test.name, percent), func(t *testing.T) {
@@ -60,7 +65,8 @@ func TestFewOrdersNeedAPerson(t *testing.T) {
 					c := &crowd{
 						random: rand.New(rand.NewPCG(uint64(first), 0)), faults: float64(percent) / 100,
 						service: lendingtest.New(), entries: store.NewMemory(), decided: map[string]int{}, checks: test.checks,
-						options: idempotency.Options{SafeToRepeat: test.safeToRepeat, MaxLateness: 20 * time.Second},
+						signsAgain: test.signsAgain,
+						options:    idempotency.Options{SafeToRepeat: test.safeToRepeat, MaxLateness: 20 * time.Second},
 					}
 					defer c.service.Close()
 					orders, emails := partner.Orders(count)
@@ -89,7 +95,8 @@ type crowd struct {
 	options idempotency.Options
 	random  *rand.Rand
 	faults  float64
-	checks  bool
+
+	checks, signsAgain bool
 
 	decided       map[string]int // by mutation
 	failed, ended int
@@ -179,18 +186,17 @@ func (c *crowd) decide(t *testing.T, log *idempotency.Log, order partner.Order) 
 // RoundTrip is the way to the service. A process that ends sends its mutation or not.
 func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := m.of
-	way := c.service.Transport()
 	if m.isEnded.Load() {
 		return nil, errEnded
 	}
 	if !isCommand(r) || strings.Contains(r.URL.Path, "/Authenication/") || c.random.Float64() >= c.faults {
-		return way.RoundTrip(r)
+		return c.send(r)
 	}
 	c.failed++
 	switch kind := c.random.IntN(7); kind {
 	case 0: // never arrived
 	case 1, 2: // the response is lost, or a proxy has lost it
-		resp, err := way.RoundTrip(r)
+		resp, err := c.send(r)
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +205,7 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 			return answer(r, http.StatusServiceUnavailable, 0), nil
 		}
 	case 3: // cut
-		resp, err := way.RoundTrip(r)
+		resp, err := c.send(r)
 		if err == nil {
 			resp.Body = io.NopCloser(io.MultiReader(io.LimitReader(resp.Body, 1), cutOff{}))
 		}
@@ -211,20 +217,31 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 			later.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		time.AfterFunc(time.Duration(c.random.Int64N(int64(c.options.MaxLateness/2))), func() {
-			if resp, err := way.RoundTrip(later); err == nil {
+			if resp, err := c.send(later); err == nil {
 				_ = resp.Body.Close()
 			}
 		})
 	case 5, 6: // the process ends
 		c.ended++
 		if kind == 5 {
-			if resp, err := way.RoundTrip(r); err == nil {
+			if resp, err := c.send(r); err == nil {
 				_ = resp.Body.Close()
 			}
 		}
 		m.isEnded.Store(true)
 	}
 	return nil, syscall.ECONNRESET
+}
+
+// send sends a request to the service.
+func (c *crowd) send(r *http.Request) (*http.Response, error) {
+	resp, err := c.service.Transport().RoundTrip(r)
+	isSignature := strings.Contains(r.URL.Path, "/sign-contract/")
+	if err == nil && c.signsAgain && isSignature && resp.StatusCode == http.StatusBadRequest {
+		_ = resp.Body.Close()
+		return wire.Reply(http.StatusOK, "true")(r)
+	}
+	return resp, err
 }
 
 // wrong returns the mutations that a customer does not have once, except for those that may be repeated.

@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -33,16 +32,20 @@ func (r *Recorded) Answer() []byte {
 // Lookup returns the state, the outcome and the response of a key. Lookup reads the store and
 // does not call the service.
 func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
-	s, err := l.settings()
-	if err != nil {
-		return nil, err
-	}
+	s := l.settings()
 	entry, err := s.store.Load(ctx, s.stored(key))
 	if err != nil {
 		return nil, storeError(err)
 	}
 	r := &Recorded{KeyStatus: KeyStatus{Key: key, State: store.Free}, Outcome: lending.OutcomeNotSent}
+	now, err := s.standing(ctx)
+	if err != nil {
+		return nil, storeError(err)
+	}
 	if entry == nil {
+		if now.distrust(&store.Entry{}, &entryData{}) != nil {
+			r.Outcome = lending.OutcomeUnknown
+		}
 		return r, nil
 	}
 	data, err := readData(entry.Data)
@@ -53,7 +56,7 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	switch {
 	case data.Doubt.Happened || entry.State == store.Done || entry.State == store.Forgotten:
 		r.Outcome = lending.OutcomeDone
-	case isInDoubt(entry.State):
+	case isInDoubt(entry.State), now.distrust(entry, &data) != nil:
 		r.Outcome = lending.OutcomeUnknown
 	}
 	if data.Response.Status != 0 {
@@ -79,25 +82,24 @@ type KeyStatus struct {
 	// the doubt. Otherwise the next call with the key ends the doubt.
 	NeedsPerson bool
 	CheckWith   string // the reads that show a person whether the mutation happened; may be empty
-	Why         string // why a person is needed, or the Why of [Log.Resolve]
-	ResolvedBy  string // the By of [Log.Resolve]; empty without a resolution
+	Why         string // why a person is needed, or the Why of [Log.Resolve] or [Log.Erase]
+	ResolvedBy  string // the By of [Log.Resolve] or [Log.Erase], if any
 	Correctable bool   // whether [Log.Resolve] accepts another verdict
+	Erased      bool   // whether [Log.Erase] has removed the data
 
 	// HappenedAfter and NotHappenedAfter are the waits until [Log.Resolve] accepts that verdict.
 	// They are 0 if Resolve accepts the verdict now, or if the mutation is not in doubt.
 	HappenedAfter, NotHappenedAfter time.Duration
 
+	// History is what happened to the key, the oldest change first. It outlives the response: the
+	// first 4 changes and the last 12 stay until [Log.Forget].
+	History []Change
+
 	Position store.Position // for [Filter].After
 }
 
-// Filter selects entries for [Log.Keys]. The zero Filter selects all of them.
-type Filter struct {
-	Prefix string         // the prefix of the keys
-	States []store.State  // the states, for example [InDoubtStates]; empty for all
-	Older  time.Duration  // the minimum age since the last save
-	After  store.Position // the position of the last entry of the previous page; "" for the first page
-	Limit  int            // the maximum number of entries; 0 for 100
-}
+// Filter selects entries for [Log.Keys]. The zero Filter selects the first 100 keys in any state.
+type Filter = store.Filter
 
 const defaultLimit = 100
 
@@ -112,19 +114,15 @@ func InDoubtStates() []store.State {
 // empty page is the end. A key that changes between two pages can appear twice, but is never
 // missed.
 func (l *Log) Keys(ctx context.Context, filter Filter) ([]KeyStatus, error) {
-	s, err := l.settings()
-	if err != nil {
-		return nil, err
-	}
+	s := l.settings()
 	var c arguments
 	c.that(filter.Limit >= 0, "Limit", lending.CodeRange, "must not be negative")
 	c.that(filter.Older >= 0, "Older", lending.CodeRange, "must not be negative")
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	selected := store.Filter{
-		Prefix: s.stored(filter.Prefix), States: filter.States, Older: filter.Older, After: filter.After, Limit: filter.Limit,
-	}
+	selected := filter
+	selected.Prefix = s.stored(filter.Prefix)
 	if len(selected.States) == 0 {
 		selected.States = allStates
 	}
@@ -151,15 +149,16 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 		return e
 	}
 	r := data.Request
-	e.Route, e.Sends, e.CheckWith, e.ResolvedBy = r.Route, data.Send.Number, r.CheckWith, data.Verdict.By
-	e.Age, e.Correctable = data.age(stored), data.isCorrectable(stored)
-	e.IDs = r.IDs.kept()
-	if e.Why = cmp.Or(data.Verdict.Why, data.Doubt.Why); !isInDoubt(e.State) {
+	e.Route, e.Sends, e.CheckWith, e.IDs = r.Route, data.Send.Number, r.CheckWith, r.IDs.kept()
+	e.Age, e.Correctable, e.History = data.age(stored), data.isCorrectable(), data.changes(stored)
+	decided := data.decided()
+	e.Why, e.ResolvedBy, e.Erased = decided.Why, decided.By, data.Erased
+	if !isInDoubt(e.State) {
 		return e
 	}
 	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
 		switch row := rowOf(r.Route); {
-		case data.Send.IsCallers, row.setsValue, s.repeats(r.Route), row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
+		case data.Send.IsCallers, row.setsValue, s.repeats(r.Route), row.check != nil && data.Send.Presumed, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
 			e.NeedsPerson, e.Why = false, ""
 		case row.check == nil:
 			e.Why = row.reason()
@@ -190,10 +189,7 @@ const maxOpen = 1000
 // Counts counts the mutations in [InDoubtStates]. Counts reads their entries, and stops at 1,000
 // entries of a state.
 func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
-	s, err := l.settings()
-	if err != nil {
-		return open, err
-	}
+	s := l.settings()
 	for _, state := range InDoubtStates() {
 		n := 0
 		for entry, err := range store.All(ctx, s.store, store.Filter{Prefix: s.stored(""), States: []store.State{state}, Limit: maxOpen}) {
@@ -220,10 +216,7 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 // Ready reports whether the log can reach its store, for a readiness probe. Ready makes one
 // short read. Without the store, the log sends no mutation.
 func (l *Log) Ready(ctx context.Context) error {
-	s, err := l.settings()
-	if err != nil {
-		return err
-	}
+	s := l.settings()
 	if _, err := s.store.Load(ctx, s.stored("ready")); err != nil {
 		return redact.New("lending/idempotency: the log is not ready: "+redact.Describe(err)+"; check its store", storeError(err))
 	}

@@ -106,6 +106,22 @@ func (f frozen) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
+// besideFrozen calls a mutation in a process that stands still: after it has saved sent, or before it saves
+// the outcome. It returns another process, its log, and a function that lets the first one go on to its end.
+func besideFrozen(t *testing.T, service *lendingtest.Service, sent bool, call func(*lending.Client) error) (
+	other *lending.Client, log *idempotency.Log, goOn func() error,
+) {
+	t.Helper()
+	entries, wake, owned := store.NewMemory(), make(chan struct{}), make(chan error)
+	owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, sent, wake}, nil)))
+	log = fake.Must(idempotency.NewLog(entries, nil))
+	go func() { owned <- call(owner) }()
+	return processWith(t, service, log), log, func() error {
+		close(wake)
+		return <-owned
+	}
+}
+
 // TestOwnerKnowsMore freezes a process while another finds what it can. The result of the first process
 // counts more than a review, and less than a check with a result.
 func TestOwnerKnowsMore(t *testing.T) {
@@ -115,9 +131,6 @@ func TestOwnerKnowsMore(t *testing.T) {
 	}{{"done", false}, {"not sent", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				entries, goOn := store.NewMemory(), make(chan struct{})
-				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, test.sent, goOn}, nil)))
-				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 				post := func(client *lending.Client) error {
 					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "greeting"),
@@ -126,12 +139,10 @@ func TestOwnerKnowsMore(t *testing.T) {
 					return client.Communication.Post(ctx, id,
 						&lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
 				}
-				owned := make(chan error)
-				go func() { owned <- post(owner) }()
+				other, _, goOn := besideFrozen(t, service, test.sent, post)
 				bubble.Elapse(11 * time.Second)
 				require.ErrorIs(t, post(other), idempotency.ErrNeedsReview)
-				close(goOn)
-				if err := <-owned; test.sent {
+				if err := goOn(); test.sent {
 					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 				} else {
 					require.NoError(t, err)
@@ -142,27 +153,22 @@ func TestOwnerKnowsMore(t *testing.T) {
 		})
 	}
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		entries, goOn := store.NewMemory(), make(chan struct{})
-		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
-		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 		user := fake.Newcomer()
 		create := func(client *lending.Client) (*lending.UserResponse, error) {
 			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
 			return client.Applications.CreateCustomer(ctx, user)
 		}
-		owned := make(chan error)
-		go func() {
-			_, err := create(owner)
-			owned <- err
-		}()
+		other, _, goOn := besideFrozen(t, service, true, func(client *lending.Client) error {
+			_, err := create(client)
+			return err
+		})
 		bubble.Elapse(11 * time.Second)
 		_, err := other.Applications.CreateCustomer(t.Context(), user) // by somebody without a key
 		require.NoError(t, err)
 		found, err := create(other)
 		require.NoError(t, err)
-		close(goOn)
-		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(goOn()))
 		replayed, err := create(other)
 		require.NoError(t, err, "it has been returned as done")
 		assert.Equal(t, found, replayed)
@@ -183,21 +189,17 @@ func TestFrozenOwner(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				o := newOrder(service)
-				entries, goOn := store.NewMemory(), make(chan struct{})
-				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
-				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
-				owned := make(chan error)
-				go func() { owned <- o.rename(t, owner, "older", "Older") }()
+				older := func(client *lending.Client) error { return o.rename(t, client, "older", "Older") }
+				other, _, goOn := besideFrozen(t, service, false, older)
 				bubble.Elapse(test.after)
 				service.Fail(renameRoute, test.fault)
-				require.Error(t, o.rename(t, other, "older", "Older"))
+				require.Error(t, older(other))
 				require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), idempotency.ErrLocked)
-				close(goOn)
-				require.NoError(t, <-owned)
+				require.NoError(t, goOn())
 				require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), idempotency.ErrLocked)
 				bubble.Elapse(maxLateness + 10*time.Second)
 				require.NoError(t, o.rename(t, other, "newer", "Newer"))
-				require.NoError(t, o.rename(t, other, "older", "Older"))
+				require.NoError(t, older(other))
 				require.NoError(t, service.Wait(t.Context()))
 				assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 			})
@@ -210,15 +212,11 @@ func TestFrozenOwner(t *testing.T) {
 func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o := newOrder(service)
-		entries, goOn := store.NewMemory(), make(chan struct{})
-		log := fake.Must(idempotency.NewLog(entries, nil))
-		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))),
-			processWith(t, service, log)
-		owned := make(chan error)
-		go func() { owned <- o.rename(t, owner, "older", "Older") }()
+		older := func(client *lending.Client) error { return o.rename(t, client, "older", "Older") }
+		other, log, goOn := besideFrozen(t, service, false, older)
 		bubble.Elapse(11 * time.Second)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, o.rename(t, other, "older", "Older"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, older(other), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{
 			By: "Grace", Why: "not seen", Sends: 2, Verdict: idempotency.NotHappened(),
@@ -226,9 +224,8 @@ func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 		bubble.Elapse(maxLateness)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, o.rename(t, other, "newer", "Newer"), lending.ErrOutcomeUnknown)
-		close(goOn)
-		require.NoError(t, <-owned)
-		require.NoError(t, o.rename(t, other, "older", "Older"))
+		require.NoError(t, goOn())
+		require.NoError(t, older(other))
 		require.NoError(t, o.rename(t, other, "newer", "Newer"))
 		assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 	})
@@ -288,15 +285,11 @@ func creating(t *testing.T, service *lendingtest.Service) func(client *lending.C
 // when the mutation may be sent again, and may not, and gives nothing free that is not its own.
 func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		entries, goOn := store.NewMemory(), make(chan struct{})
-		log, create := fake.Must(idempotency.NewLog(entries, nil)), creating(t, service)
-		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
-		other := processWith(t, service, log)
-		owned := make(chan error)
-		go func() {
+		create := creating(t, service)
+		other, log, goOn := besideFrozen(t, service, true, func(owner *lending.Client) error {
 			_, err := create(owner, "key")
-			owned <- err
-		}()
+			return err
+		})
 		bubble.Elapse(time.Minute)
 		_, err := create(other, "key")
 		require.ErrorIs(t, err, idempotency.ErrInProgress)
@@ -309,8 +302,7 @@ func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
 		_, err = create(other, "key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		close(goOn)
-		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(goOn()))
 		_, err = create(other, "key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.NoError(t, service.Wait(t.Context()))

@@ -89,7 +89,7 @@ func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
 	if t.body == nil {
 		return snapshot{}, errNeedsRequest
 	}
-	for _, c := range t.customers() {
+	for _, c := range listed[customer](t.body) {
 		one, err := customerWith(ctx, t, c.Email)
 		if err != nil || one.Count < 0 {
 			return one, err
@@ -219,7 +219,7 @@ func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot
 
 // rebuiltCustomers returns the customers with the e-mail addresses of a batch.
 func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapshot) ([]byte, error) {
-	customers := t.customers()
+	customers := listed[customer](t.body)
 	rebuilt := make([]json.RawMessage, len(customers))
 	for i, c := range customers {
 		after, err := customerWith(ctx, t, c.Email)

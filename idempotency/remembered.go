@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -24,6 +23,8 @@ type lockData struct {
 	Format  format.Version `json:"format"`
 	Salt    string         `json:"salt,omitempty"`
 	Effects []effect       `json:"effects,omitempty"`
+
+	unknown format.Unknown
 }
 
 // effect holds the records after a mutation.
@@ -31,16 +32,27 @@ type effect struct {
 	snapshot
 
 	Age time.Duration `json:"age,omitempty"` // at the time of the save
+
+	unknown format.Unknown
+}
+
+type plainEffect effect
+
+func (e effect) MarshalJSON() ([]byte, error) { return e.unknown.Encode((*plainEffect)(&e)) }
+
+func (e *effect) UnmarshalJSON(text []byte) (err error) {
+	e.unknown, err = format.Decode(text, (*plainEffect)(e))
+	return err
 }
 
 func readLock(text []byte) (d lockData, err error) {
-	_, err = decode(text, &d)
+	d.unknown, err = decode(text, &d)
 	return d, err
 }
 
 func (d *lockData) bytes() []byte {
 	d.Format = formatVersion
-	text, _ := json.Marshal(d) //nolint:errchkjson // every field can be encoded
+	text, _ := d.unknown.Encode(d) // every field can be encoded
 	return text
 }
 
@@ -100,21 +112,21 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 
 // recall returns the records of the last mutations of a lock. It drops them after MaxLateness,
 // when reads show them.
-func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []effect, error) {
-	key, err := s.rememberedKey(ctx, lock)
-	if err != nil {
-		return store.Entry{}, nil, err
+func (s *settings) recall(ctx context.Context, lock string) (entry store.Entry, data lockData, err error) {
+	if entry.Key, err = s.rememberedKey(ctx, lock); err != nil {
+		return entry, data, err
 	}
-	entry, err := s.store.Load(ctx, key)
-	if err != nil || entry == nil {
-		return store.Entry{Key: key}, nil, err
+	saved, err := s.store.Load(ctx, entry.Key)
+	if err != nil || saved == nil {
+		return entry, data, err
 	}
-	data, err := readLock(entry.Data)
+	data, err = readLock(saved.Data)
 	for i := range data.Effects {
-		data.Effects[i].Age += entry.Age
+		data.Effects[i].Age += saved.Age
 	}
 	isShown := func(e effect) bool { return e.Age >= s.MaxLateness }
-	return *entry, slices.DeleteFunc(data.Effects, isShown), err
+	data.Effects = slices.DeleteFunc(data.Effects, isShown)
+	return *saved, data, err
 }
 
 // remember saves the records after a mutation, before the mutation frees its lock.
@@ -124,11 +136,11 @@ func (s *settings) remember(ctx context.Context, lock string, after snapshot) er
 	err := store.ErrConflict
 	for range maxTurns {
 		var entry store.Entry
-		var last []effect
-		if entry, last, err = s.recall(ctx, lock); err != nil {
+		var data lockData
+		if entry, data, err = s.recall(ctx, lock); err != nil {
 			return err
 		}
-		data := lockData{Effects: append(last, effect{snapshot: after})}
+		data.Effects = append(data.Effects, effect{snapshot: after})
 		entry.State, entry.Data = store.Free, data.bytes()
 		if err = s.store.Save(ctx, entry); !errors.Is(err, store.ErrConflict) {
 			return err

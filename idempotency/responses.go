@@ -3,19 +3,19 @@ package idempotency
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
 )
 
-// form is the form of the response of a route.
+// form is a form of the response of a route, as the method decodes it.
 type form struct {
 	name string
 	fits func(answer []byte) bool
 }
 
-// The forms of responses, as the methods decode them.
 var (
 	aBoolean  = form{"a boolean", decodes[bool]}
 	aUUID     = form{"a UUID", decodesID}
@@ -26,37 +26,6 @@ var (
 	customers = form{"an array of objects whose id is a UUID", isCustomers}
 	nothing   = form{"nothing, or true", func(answer []byte) bool { return bytes.Equal(answer, []byte("true")) }}
 )
-
-// formOf returns the form of the response of a method and path template.
-func formOf(route string) form {
-	switch route {
-	case "POST /api/Application/quick-test/{applicationId}",
-		"POST /api/Application/add-or-update-banking-data/{applicationId}",
-		"GET /api/Application/update-application-name/{applicationId}",
-		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
-		"GET /api/Application/update-customer-data/{applicationId}",
-		"GET /api/Application/update-application-data/{applicationId}":
-		return aBoolean
-	case "POST /api/Application/create-application", "POST /api/Application/create-application-and-applicant",
-		"GET /api/Application/process-application/{applicationId}", "POST /api/Loan/resend-withdrawal-otp/{loanId}":
-		return aUUID
-	case "POST /api/Application/create-customer":
-		return aCustomer
-	case "POST /api/ApplicationBulk/create-customers":
-		return customers
-	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
-		return withUUID
-	case "POST /api/ApplicationBulk/create-applications", "POST /api/Calculation/application-loc-calculation-slider":
-		return objects
-	case "POST /api/Application/create-customer-and-application",
-		"POST /api/Application/create-customer-and-application-and-applicant",
-		"GET /api/Application/application-offer/{applicationId}",
-		"POST /api/Calculation/application-loc-calculation", "POST /api/Calculation/application-invoice-calculation",
-		"POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
-		return anObject
-	}
-	return nothing
-}
 
 func decodes[T any](answer []byte) bool {
 	return json.Unmarshal(answer, new(T)) == nil && string(answer) != "null"
@@ -74,15 +43,8 @@ func isCustomer(answer []byte) bool {
 
 func isCustomers(answer []byte) bool {
 	var all []json.RawMessage
-	if json.Unmarshal(answer, &all) != nil {
-		return false
-	}
-	for _, one := range all {
-		if !isCustomer(one) {
-			return false
-		}
-	}
-	return len(all) > 0
+	isOther := func(one json.RawMessage) bool { return !isCustomer(one) }
+	return json.Unmarshal(answer, &all) == nil && len(all) > 0 && !slices.ContainsFunc(all, isOther)
 }
 
 // withoutPersonalData keeps a boolean, a UUID, and the ids of a record if a later step needs
@@ -131,12 +93,7 @@ func prune(value any) bool {
 		}
 		return len(value) > 0
 	case []any:
-		for _, element := range value {
-			if !prune(element) {
-				return false
-			}
-		}
-		return len(value) > 0
+		return len(value) > 0 && !slices.ContainsFunc(value, func(element any) bool { return !prune(element) })
 	}
 	return false
 }

@@ -24,31 +24,32 @@ import (
 // of the entry: a caller who then takes a new key must not be told "not sent" of a mutation that
 // happened.
 func TestReusedKeyTellsTheOutcome(t *testing.T) {
+	unknown := lending.ErrOutcomeUnknown
 	lost := lendingtest.Fault{ResetAfter: true}
 	for _, test := range []struct {
 		name    string
 		fault   lendingtest.Fault
 		first   error
-		then    func(log *idempotency.Log, again func() error) error // what else happens before
+		then    func(ctx context.Context, log *idempotency.Log, again func() error) error // what else happens before
 		state   store.State
 		outcome lending.Outcome
 	}{
 		{"done", lendingtest.Fault{}, nil, nil, store.Done, lending.OutcomeDone},
-		{"forgotten", lendingtest.Fault{}, nil, func(log *idempotency.Log, _ func() error) error {
+		{"forgotten", lendingtest.Fault{}, nil, func(ctx context.Context, log *idempotency.Log, _ func() error) error {
 			bubble.Elapse(31 * 24 * time.Hour)
-			_, err := log.Sweep(t.Context())
+			_, err := log.Sweep(ctx)
 			return err
 		}, store.Forgotten, lending.OutcomeDone},
 		{"in doubt", lost, lending.ErrOutcomeUnknown, nil, store.InDoubt, lending.OutcomeUnknown},
-		{"needs review", lost, lending.ErrOutcomeUnknown, func(_ *idempotency.Log, again func() error) error {
+		{"needs review", lost, unknown, func(_ context.Context, _ *idempotency.Log, again func() error) error {
 			if err := again(); !assert.ErrorIs(t, err, idempotency.ErrNeedsReview) {
 				return err
 			}
 			return nil
 		}, store.NeedsReview, lending.OutcomeUnknown},
-		{"not happened", lost, lending.ErrOutcomeUnknown, func(log *idempotency.Log, _ func() error) error {
+		{"not happened", lost, unknown, func(ctx context.Context, log *idempotency.Log, _ func() error) error {
 			bubble.Elapse(maxLateness)
-			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			return log.Resolve(ctx, "the/key", idempotency.Resolution{
 				By: "Grace", Why: "asked the service", Verdict: idempotency.NotHappened(),
 			})
 		}, store.Free, lending.OutcomeNotSent},
@@ -63,7 +64,7 @@ func TestReusedKeyTellsTheOutcome(t *testing.T) {
 				}
 				require.ErrorIs(t, send(), test.first)
 				if test.then != nil {
-					require.NoError(t, test.then(log, send))
+					require.NoError(t, test.then(t.Context(), log, send))
 				}
 				require.Equal(t, test.state, fake.Must(entries.Load(t.Context(), ":the/key")).State)
 				err := client.Applications.SendLink(ctx, o.offered)
@@ -168,7 +169,8 @@ func TestKeyIsForOneAccount(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				service := lendingtest.New(lendingtest.WithAccount(lendingtest.Account{Username: other, Password: password}))
+				service := lendingtest.New()
+				service.AddAccount(lendingtest.Account{Username: other, Password: password})
 				defer service.Close()
 				entries := store.NewMemory()
 				client := func(address string, opts options, formerly []idempotency.Account) *lending.Client {

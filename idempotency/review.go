@@ -28,8 +28,8 @@ type Resolution struct {
 // response of the verdict. After [NotHappened], the next call sends the mutation. The entry
 // keeps By and Why.
 //
-// A verdict can be corrected until a call relies on the verdict: a call with the key, or a call
-// with another key that takes the lock of the mutation.
+// A verdict can be corrected until a call relies on the verdict (a call with the key, or a call
+// with another key that takes the lock of the mutation), or until [Log.Sweep] removes its response.
 //
 // Resolve fails
 //   - with [ErrInProgress] while the mutation may be in flight;
@@ -43,10 +43,7 @@ type Resolution struct {
 // process. Without such a client Resolve trusts the person. The id of a customer is checked by the
 // next call with the key, which has the e-mail address: after a wrong id the key needs a review again.
 func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
-	s, err := l.settings()
-	if err != nil {
-		return err
-	}
+	s := l.settings()
 	f := r.Verdict.finding()
 	var c arguments
 	c.that(key != "", "key", lending.CodeRequired, "must not be empty")
@@ -68,6 +65,13 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return storeError(err)
 	}
+	now, err := s.standing(ctx)
+	if err != nil {
+		return storeError(err)
+	}
+	if now.distrust(entry, &data) != nil { // another send may have followed the copy
+		data.Doubt.Idle = 0
+	}
 	if err := s.allows(ctx, key, r, entry, &data); err != nil {
 		return err
 	}
@@ -88,9 +92,11 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	f, idle := r.Verdict.finding(), d.idle(entry)
 	isAbsent := f.evidence == absent
 	switch {
-	case r.Correct && !d.isCorrectable(entry):
+	case d.Erased:
+		return argumentError("key", lending.CodeConflict, "must not be erased: there is nothing left to decide")
+	case r.Correct && !d.isCorrectable():
 		return argumentError("Correct", lending.CodeConflict, "must be false: there is no verdict to correct, or a call has relied on the verdict")
-	case !r.Correct && !isInDoubt(entry.State) && (entry.State != store.Forgotten || d.isCorrectable(entry)):
+	case !r.Correct && !isInDoubt(entry.State) && (entry.State != store.Forgotten || d.isCorrectable()):
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	case isAbsent && !r.Correct && (d.Doubt.Happened || entry.State == store.Forgotten):
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")
@@ -101,7 +107,12 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	case isAbsent && idle < s.MaxLateness:
 		return &Error{Key: key, kind: ErrInDoubt, Why: "the service can still execute the mutation", RetryAfter: s.MaxLateness - idle}
 	}
-	switch form, row := formOf(d.Request.Route), rowOf(d.Request.Route); {
+	row := rowOf(d.Request.Route)
+	form := row.form
+	if form.fits == nil {
+		form = nothing
+	}
+	switch {
 	case f.answer != nil && !form.fits(f.answer):
 		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+form.name)
 	case f.answer == nil && !isAbsent && form.name != nothing.name && !row.needsNone(f) && !row.setsValue && !d.Send.IsCallers:
@@ -154,17 +165,13 @@ func (r route) agrees(after snapshot, answer []byte, of ids) bool {
 	})
 }
 
-// isCorrectable reports whether the entry has a verdict and no call has relied on the verdict.
-func (d *entryData) isCorrectable(entry *store.Entry) bool {
-	return d.Verdict.Correctable && !isInDoubt(entry.State) && (entry.Lock != "" || !d.Verdict.Locked)
-}
-
 // resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the
 // lock then changes the entry, which ends the time for corrections.
 func (d *entryData) resolved(entry *store.Entry, r Resolution) store.Entry {
 	idle := d.idle(entry)
-	d.Verdict = decision{By: r.By, Why: r.Why, Correctable: true, Locked: entry.Lock != ""}
-	next := d.ended(entry, r.Verdict.finding())
+	f := r.Verdict.finding()
+	f.why = r.Why
+	next := d.ended(entry, f, r.By)
 	d.Doubt.Idle = idle
 	next.Lock, next.Data = entry.Lock, d.bytes()
 	return next

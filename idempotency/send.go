@@ -19,9 +19,12 @@ const (
 	reserved = 10 * time.Second
 )
 
-// prepare makes the check before the send, and records "sent".
-func (k *keyedCall) prepare(ctx context.Context) error {
+// prepare makes the check before the send, and records "sent" with the reason of a resend.
+func (k *keyedCall) prepare(ctx context.Context, why string) error {
 	k.prior = k.data
+	if err := k.mayBegin(ctx); err != nil {
+		return err
+	}
 	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
 	if err := k.call.GetToken(ctx); err != nil {
 		if k.entry.State != store.Free { // an earlier send of the key can be in doubt
@@ -45,24 +48,27 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 		k.data.Request.Fingerprint = k.changed
 	}
 	deadline, _ := ctx.Deadline()
-	k.nonce = rand.Text()
+	k.nonce, s.Presumed = rand.Text(), false
 	k.data.Request.Frozen = true
 	s.Nonce, s.Lease, s.Open, s.IsCallers = k.nonce, time.Until(deadline), true, k.safeToRepeat || k.check != nil
 	s.Number++
 	before := k.entry.State
-	err := k.save(ctx, store.Sent, k.lock)
-	held, isHeld := errors.AsType[*store.LockedError](err)
-	switch {
-	case err == nil, errors.Is(err, store.ErrConflict):
-		return err
-	case isHeld:
-		return k.release(ctx, held.Key)
-	}
-	failed := k.refuse(Error{kind: ErrStore, cause: err})
-	if k.undo(ctx, time.Second) != nil { // the failed save may have had its effect
-		k.unsent.Store(k.entry.Key, unsent{nonce: k.nonce, state: before, data: k.prior})
+	err := k.save(ctx, k.lock, line{State: store.Sent, Why: why})
+	failed := k.held(ctx, err)
+	if _, isHeld := errors.AsType[*store.LockedError](err); err != nil && !isHeld && !errors.Is(err, store.ErrConflict) {
+		k.takeBack(ctx, before, notSent) // the failed save may have had its effect
 	}
 	return failed
+}
+
+const notSent = "not sent: the store failed"
+
+// takeBack records that the mutation was not sent after all, here or with the next call.
+func (k *keyedCall) takeBack(ctx context.Context, before store.State, why string) {
+	k.data.Send.Open = k.prior.Send.Open
+	if k.undo(ctx, time.Second, why) != nil {
+		k.unsent.Store(k.entry.Key, unsent{nonce: k.nonce, state: before, data: k.prior})
+	}
 }
 
 // unsent is an entry before a save of "sent" that failed and may have had its effect. The
@@ -76,27 +82,30 @@ type unsent struct {
 // undoUnsent restores the loaded entry if it has the effect of a failed save of this process.
 func (k *keyedCall) undoUnsent() {
 	if u, ok := k.unsent.Load(k.entry.Key); ok && u.(unsent).nonce == k.data.Send.Nonce && k.entry.State == store.Sent {
-		number := k.data.Send.Number // another process may have seen the number: it is not used again
+		// Another process may have seen the number: it is not used again.
+		number, all := k.data.Send.Number, k.data.History
 		k.entry.State, k.data = u.(unsent).state, u.(unsent).data
-		k.data.Send.Number = number
+		last := &all[len(all)-1]
+		last.State, last.Why = k.entry.State, notSent
+		k.data.Send.Number, k.data.History = number, all
 	}
 }
 
 // checkBefore makes the check before the send. It adds the records of the last mutations of the
 // lock, which late reads may not show.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
-	var last []effect
+	var last lockData
 	if k.adds() {
 		var err error
 		if _, last, err = k.recall(ctx, k.lock); err != nil {
 			return k.unsaved(err)
 		}
 	}
-	before, err := k.row.check(ctx, k.target())
+	before, err := k.row.check(ctx, k.target)
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
-	before = before.including(last)
+	before = before.including(last.Effects)
 	k.data.Send.Before = &before
 	return nil
 }
@@ -111,12 +120,12 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		if failed != nil && k.inDoubt {
 			k.rejected(failed)
 		}
-		_ = k.undo(ctx, recordLimit)
+		_ = k.undo(ctx, recordLimit, failure(err))
 	case lending.OutcomeUnknown:
 		if failed != nil && k.isRepeatable() {
 			failed.RetryAfter = max(failed.RetryAfter, k.pause())
 		}
-		_ = k.saveRetrying(ctx, recordLimit, store.InDoubt)
+		_ = k.saveRetrying(ctx, recordLimit, line{State: store.InDoubt, Why: failure(err)})
 	case lending.OutcomeDone:
 		var body []byte
 		if answer != nil {
@@ -126,7 +135,7 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		if k.adds() && k.remember(ctx, k.lock, k.data.effect(body)) != nil {
 			k.data.Hold = max(k.data.Hold, k.MaxLateness) // the lock replaces the remembered records
 		}
-		if failed := k.saveRetrying(ctx, recordLimit, state); failed != nil {
+		if failed := k.saveRetrying(ctx, recordLimit, line{State: state, Why: failure(err)}); failed != nil {
 			return k.refuse(Error{kind: ErrStore, cause: failed})
 		}
 	}
@@ -178,25 +187,25 @@ func (k *keyedCall) marksValue(state store.State) bool {
 
 // undo records that the mutation was not sent, or was rejected. The mutation stays in doubt if
 // an earlier send may have succeeded.
-func (k *keyedCall) undo(ctx context.Context, limit time.Duration) error {
+func (k *keyedCall) undo(ctx context.Context, limit time.Duration, why string) error {
 	if k.inDoubt {
-		return k.saveRetrying(ctx, limit, store.InDoubt)
+		return k.saveRetrying(ctx, limit, line{State: store.InDoubt, Why: why})
 	}
 	k.data.Request.Frozen, k.data.Send.Before = k.prior.Request.Frozen, nil
-	return k.saveRetrying(ctx, limit, store.Free)
+	return k.saveRetrying(ctx, limit, line{State: store.Free, Why: why})
 }
 
 // saveRetrying retries the save until limit is over, even after the end of the call's context.
 // It stops if another call has recorded the same or more.
-func (k *keyedCall) saveRetrying(ctx context.Context, limit time.Duration, state store.State) error {
+func (k *keyedCall) saveRetrying(ctx context.Context, limit time.Duration, now line) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
-		lock := "" // an ended mutation frees its lock, unless a late execution is possible
-		if state == store.InDoubt || k.data.Hold > 0 || k.marksValue(state) {
+		lock := k.data.keeps(k.lock, now.State)
+		if k.marksValue(now.State) {
 			lock = k.lock
 		}
-		err := k.save(ctx, state, lock)
+		err := k.save(ctx, lock, now)
 		if err == nil {
 			return nil
 		}
@@ -206,7 +215,7 @@ func (k *keyedCall) saveRetrying(ctx context.Context, limit time.Duration, state
 		}
 		if errors.Is(err, store.ErrConflict) {
 			var isRecorded bool
-			if isRecorded, err = k.resolveConflict(ctx, state); isRecorded {
+			if isRecorded, err = k.resolveConflict(ctx, now.State); isRecorded {
 				return nil
 			} else if err == nil {
 				continue
@@ -236,13 +245,14 @@ func (k *keyedCall) resolveConflict(ctx context.Context, state store.State) (isR
 	}
 	isOurs, succeeded := other.Send.Nonce == k.nonce, k.outcome == lending.OutcomeDone
 	switch {
-	case entry.State == store.Done, entry.State == store.Forgotten && state != store.Done:
+	case entry.State == store.Done, other.Erased, entry.State == store.Forgotten && state != store.Done:
 		return true, nil
 	case succeeded && !isOurs: // another call has resent the mutation
 		k.data.Hold = max(k.data.Hold, other.Send.Lease+k.MaxLateness)
 		fallthrough
 	case succeeded, isOurs && state == store.Free:
-		k.entry.Revision = entry.Revision
+		k.entry.Revision, k.entry.Age, k.loaded = entry.Revision, entry.Age, time.Now()
+		k.data.History = other.History
 		return false, nil
 	}
 	return true, nil

@@ -192,7 +192,7 @@ func (c *caller) apply() {
 		m.repeats = true
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
 			return happened(client.Applications.AddOrUpdateBankingData(ctx, app,
-				fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
+				fake.BankData(), nil))
 		}
 		m.done = inApplication(app, func(a lendingtest.Application) (int, any) { return len(a.Accounts), true })
 	})

@@ -128,6 +128,7 @@ func TestForgetEndsAnOrder(t *testing.T) {
 			rename(key)
 		}
 		log := fake.Must(idempotency.NewLog(entries, nil))
+		bubble.Elapse(maxLateness)
 		for _, test := range []struct {
 			keys string
 			want int
@@ -143,6 +144,7 @@ func TestForgetEndsAnOrder(t *testing.T) {
 		require.ErrorContains(t, err, "must not be empty")
 		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-5", State: store.Done, Data: []byte("?")}))
 		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-5/a", State: store.Done, Data: []byte("?")}))
+		bubble.Elapse(maxLateness)
 		for _, keys := range []string{"order-5", "order-5/"} {
 			_, err = log.Forget(t.Context(), keys)
 			require.ErrorIs(t, err, store.ErrCorrupt)
@@ -165,19 +167,22 @@ func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 		{"its process has died", store.Sent, "lock", `"send":{}`, idempotency.ErrInDoubt, 0},
 		{"in doubt", store.InDoubt, "lock", `"send":{"number":1}`, idempotency.ErrInDoubt, 0},
 		{"needs review", store.NeedsReview, "", `"send":{"number":1}`, idempotency.ErrNeedsReview, 0},
-		{"about to be sent", store.Free, "lock", `"send":{}`, idempotency.ErrInProgress, 10 * time.Second},
-		{"sent twice", store.Done, "lock", `"hold":30000000000`, idempotency.ErrInDoubt, 30 * time.Second},
+		{"about to be sent", store.Free, "lock", `"send":{}`, idempotency.ErrInProgress, maxLateness},
+		{"has just ended", store.Done, "", `"send":{"number":1}`, idempotency.ErrInProgress, maxLateness},
+		{"sent twice", store.Done, "lock", `"hold":330000000000`, idempotency.ErrInProgress, maxLateness + 30*time.Second},
 		{"cannot be read", store.InDoubt, "lock", `?`, idempotency.ErrInDoubt, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
-				for i, state := range []store.State{store.Done, test.state, store.Forgotten} {
-					entry := store.Entry{Key: fmt.Sprint(":a/", i), State: state, Data: []byte(`{"request":{"route":"POST /a"}}`)}
-					if i == 1 {
-						entry.Lock, entry.Data = test.lock, fmt.Appendf(nil, `{"request":{"route":"POST /a"},%s}`, test.data)
-					}
-					require.NoError(t, entries.Save(t.Context(), entry))
+				save := func(key string, state store.State, lock, data string) {
+					require.NoError(t, entries.Save(t.Context(), store.Entry{
+						Key: key, State: state, Lock: lock, Data: fmt.Appendf(nil, `{"request":{"route":"POST /a"}%s}`, data),
+					}))
 				}
+				save(":a/0", store.Done, "", "")
+				save(":a/2", store.Forgotten, "", "")
+				bubble.Elapse(maxLateness)
+				save(":a/1", test.state, test.lock, ","+test.data)
 				log := fake.Must(idempotency.NewLog(entries, nil))
 				for range 2 {
 					n, err := log.Forget(t.Context(), "a/")

@@ -3,7 +3,6 @@ package idempotency
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/lendingapi/lending-go"
@@ -22,18 +21,19 @@ type route struct {
 	byEmail   bool   // the check needs the e-mail addresses of the request, which no entry keeps
 	optional  bool   // a success needs no response: no later step uses it
 	unused    bool   // no later step uses the response: a verdict needs none
-	replaces  bool   // the mutation may replace an earlier record
 	setsValue bool   // a resend sets the same value again
+	sendsOTP  bool   // a late execution only sends another password: it looks like no mutation of the lock
 
-	// check reads before the send, and again after a lost response. compare returns the finding.
-	check   func(context.Context, *target) (snapshot, error)
-	compare comparison
+	once    bool   // the record can exist only once: an earlier record hides the mutation
+	removes bool   // the mutation removes a record
+	lock    string // the name of the lock of mutations whose effects look alike, per record; "" for no lock
+	form    form   // the form of the response; the zero form for nothing, or true
+
+	// check reads before the send, and again after a lost response: see judge.
+	check func(context.Context, *target) (snapshot, error)
 
 	// answer rebuilds the response of a mutation that happened; nil if no read shows the response.
 	answer func(context.Context, *target, *snapshot, snapshot) ([]byte, error)
-
-	// lock names the lock of mutations whose effects look alike; nil for no lock.
-	lock func(*lending.MutationCall) string
 }
 
 // snapshot is the result of a check.
@@ -43,22 +43,8 @@ type snapshot struct {
 	State string   `json:"state,omitempty"` // a hash of other fields
 }
 
-func routeName(call *lending.MutationCall) string { return call.Method() + " " + call.Route() }
-
-// routeOf returns the row of a call in the table of checks. The table uses published facts only.
+// rowOf returns the row of a method and path template. The table uses published facts only.
 // An absence assumes MaxLateness, and reads that show earlier writes.
-//
-// Another program can change the same list without the lock. If the list has one new record, the
-// check takes that record for the effect of the mutation: the mutation is never sent twice, but
-// can be missing. Two new records need a review.
-func routeOf(call *lending.MutationCall, name string) route {
-	if call.IsRaw() { // the body can be anything
-		return route{}
-	}
-	return rowOf(name)
-}
-
-// rowOf returns the row of a method and path template.
 //
 //nolint:funlen // a table
 func rowOf(name string) route {
@@ -66,35 +52,37 @@ func rowOf(name string) route {
 	// The e-mail address identifies a customer: no lock is needed.
 	case "POST /api/Application/create-customer":
 		return route{
-			ids: true, listsIDs: true, byEmail: true,
-			check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomer,
+			form: aCustomer, ids: true, listsIDs: true, byEmail: true, once: true,
+			check: checkCustomers, answer: rebuiltCustomer,
 			others: "creates a customer with the same e-mail address",
 		}
 	case "POST /api/ApplicationBulk/create-customers":
 		return route{
-			ids: true, listsIDs: true, byEmail: true,
-			check: checkCustomers, compare: firstOfItsName, answer: rebuiltCustomers,
+			form: customers, ids: true, listsIDs: true, byEmail: true, once: true,
+			check: checkCustomers, answer: rebuiltCustomers,
 			others: "creates all customers with the same e-mail addresses",
 		}
 
 	// The list of the customer has one more application. Applications.Get accepts the new UUID.
 	case "POST /api/Application/create-application":
 		return route{
-			adds: true, listsIDs: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer,
+			form: aUUID, adds: true, listsIDs: true, lock: "applications",
+			check: checkApplications, answer: rebuiltApplication,
 			others: "creates an application for the customer",
 		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			adds: true, ids: true, listsIDs: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
+			form: objects, adds: true, ids: true, listsIDs: true, lock: "applications", check: checkApplications,
 			others: "creates as many applications for the customer",
 			note:   "reads cannot distinguish the applications of several customers",
 		}
 
 	// The request has no published field for the customer or the e-mail address.
-	case "POST /api/Application/create-application-and-applicant",
-		"POST /api/Application/create-customer-and-application",
+	case "POST /api/Application/create-application-and-applicant":
+		return route{form: aUUID, ids: true, note: noFields}
+	case "POST /api/Application/create-customer-and-application",
 		"POST /api/Application/create-customer-and-application-and-applicant":
-		return route{ids: true, note: "the fields that identify the customer are not published"}
+		return route{form: anObject, ids: true, note: noFields}
 
 	// An offer appears where there was none. The interface says: "The partner triggers processing, which
 	// produces an offer", and the response of a success is the id of the offer. The status is a text
@@ -102,41 +90,43 @@ func rowOf(name string) route {
 	// of the current process exists only as an event.
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			adds: true, listsIDs: true, isOne: true, unused: true, check: checkProcessing, compare: firstOfItsName, answer: rebuiltOffer,
-			lock: lockOf("offer"), others: "processes the application",
+			form: aUUID, adds: true, listsIDs: true, isOne: true, unused: true, once: true, lock: "offer",
+			check: checkProcessing, answer: rebuiltOffer,
+			others:  "processes the application",
 			assumes: "a processing leaves an offer or another status",
 			note:    "there is no new offer, but the status has changed",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
-		return route{optional: true, lock: lockOf("offer"), note: "the effect of force is not published"}
+		return route{form: anObject, optional: true, lock: "offer", note: "the effect of force is not published"}
 
 	// Routes that set a value. Assumption: setting the same value again changes nothing.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("bank data")}
+		return route{form: aBoolean, setsValue: true, assumes: sameAgain, lock: "bank data"}
 	case "GET /api/Application/update-application-name/{applicationId}",
 		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
 		"GET /api/Application/update-application-data/{applicationId}":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("business")}
+		return route{form: aBoolean, setsValue: true, assumes: sameAgain, lock: "business"}
 	case "GET /api/Application/update-customer-data/{applicationId}":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("customer data")}
+		return route{form: aBoolean, setsValue: true, assumes: sameAgain, lock: "customer data"}
 	case "POST /api/Application/cancel-application/{applicationId}":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("cancel")}
+		return route{setsValue: true, assumes: sameAgain, lock: "cancel"}
 	case "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("primary account")}
-	case "POST /api/Calculation/application-loc-calculation-slider",
-		"POST /api/Calculation/application-loc-calculation",
+		return route{setsValue: true, assumes: sameAgain, lock: "primary account"}
+	case "POST /api/Calculation/application-loc-calculation-slider":
+		return route{form: objects, setsValue: true, optional: true, assumes: sameAgain, lock: "calculation"}
+	case "POST /api/Calculation/application-loc-calculation",
 		"POST /api/Calculation/application-invoice-calculation":
-		return route{setsValue: true, optional: true, assumes: sameAgain, lock: lockOf("calculation")}
+		return route{form: anObject, setsValue: true, optional: true, assumes: sameAgain, lock: "calculation"}
 
 	// The list of all applicants has one more. A primary applicant may replace an earlier one.
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
 		return route{
-			adds: true, replaces: true, check: checkApplicants, compare: firstOfItsName, lock: lockOf("applicants"),
+			adds: true, check: checkApplicants, once: true, lock: "applicants",
 			others: "adds an applicant", assumes: allApplicants,
 		}
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return route{
-			adds: true, check: checkApplicants, compare: oneMore, lock: lockOf("applicants"),
+			adds: true, check: checkApplicants, lock: "applicants",
 			others: "adds an applicant", assumes: allApplicants,
 		}
 
@@ -155,29 +145,34 @@ func rowOf(name string) route {
 	// transactions and the balance have not changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			adds: true, ids: true, optional: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
+			form: withUUID, adds: true, ids: true, optional: true, check: checkWithdrawals, lock: "withdrawals",
 			others: "withdraws once from the loan",
 			note:   "there is no new withdrawal, but the transactions or the balance have changed",
 		}
-	// These send a one-time password and move no money. SafeToRepeat is sensible.
-	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
-		return route{lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for the one-time password"}
+	// These send a one-time password and move no money. SafeToRepeat is sensible. How the withdrawal of a
+	// line of credit goes on is not published: it may end as one more withdrawal without a confirmation.
+	case "POST /api/Loan/make-withdrawal-invoice/{loanId}":
+		return route{
+			form: anObject, sendsOTP: true, lock: "withdrawals", note: noPending,
+			assumes: "no read lists a withdrawal before its confirmation",
+		}
+	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}":
+		return route{form: anObject, lock: "withdrawals", note: noPending}
 
 	// The UUID in the response is not the password.
 	case "POST /api/Loan/resend-withdrawal-otp/{loanId}":
-		return route{optional: true}
+		return route{form: aUUID, optional: true}
+	case "POST /api/Application/quick-test/{applicationId}":
+		return route{form: aBoolean}
 
 	// The interface says: "Registering again updates the URI and event list only." For
 	// update-webhook-uri the same is assumed.
 	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
-		return route{setsValue: true, assumes: sameAgain, lock: lockOf("subscription")}
+		return route{setsValue: true, assumes: sameAgain, lock: "subscription"}
 	case "POST /api/Webhook/unregister":
-		return route{
-			check: checkSubscription, compare: oneLess, lock: lockOf("subscription"),
-			others: "removes the subscription",
-		}
+		return route{removes: true, lock: "subscription", check: checkSubscription, others: "removes the subscription"}
 	case "POST /api/Webhook/update-all":
-		return route{lock: lockOf("subscription"), note: "the effect is not published"}
+		return route{lock: "subscription", note: "the effect is not published"}
 
 	case "POST /api/Communication/post-messages/{applicationId}":
 		return route{note: "anybody can have posted the message"}
@@ -188,53 +183,37 @@ func rowOf(name string) route {
 const (
 	sameAgain     = "setting the same value again changes nothing"
 	allApplicants = "the list has all applicants"
+	noFields      = "the fields that identify the customer are not published"
+	noPending     = "no read shows a withdrawal that waits for the one-time password"
 )
-
-// comparison returns the finding on a mutation of n records, from the snapshots before and after.
-type comparison func(before, after snapshot, n int) finding
-
-// oneMore takes n new records for a success, and an unchanged list for an absence.
-func oneMore(before, after snapshot, n int) finding { return counted(before, after, n) }
-
-// oneLess is oneMore for mutations that remove a record.
-func oneLess(before, after snapshot, n int) finding { return counted(before, after, -n) }
-
-// firstOfItsName is oneMore for a record that can exist only once: an earlier record hides the
-// mutation.
-func firstOfItsName(before, after snapshot, n int) finding {
-	if before.Count > 0 {
-		return finding{why: "the record existed before, and no published field identifies a new one"}
-	}
-	return counted(before, after, n)
-}
-
-func counted(before, after snapshot, step int) finding {
-	switch want := before.Count + step; {
-	case after.Count == want:
-		return finding{evidence: happened}
-	case after.Count != before.Count:
-		f := finding{why: fmt.Sprintf("there are %d records where there were %d", after.Count, before.Count)}
-		if after.Count < want {
-			f.evidence = unclear
-		}
-		return f
-	case after.State != before.State:
-		return finding{evidence: unclear}
-	}
-	return finding{evidence: absent}
-}
 
 // judge returns the finding on a mutation of n records, from the snapshots before and after.
 func (r route) judge(before *snapshot, after snapshot, n int) finding {
-	if before == nil || before.Count < 0 {
+	switch {
+	case before == nil || before.Count < 0:
 		return finding{why: notCounted}
-	}
-	if after.Count < 0 {
+	case after.Count < 0:
 		return finding{why: "the present count of records is not known", evidence: unclear}
+	case r.once && before.Count > 0:
+		return finding{why: "the record existed before, and no published field identifies a new one"}
 	}
-	f := r.compare(*before, after, n)
-	if f.evidence == silent || f.evidence == unclear {
-		f.why = cmp.Or(f.why, r.note, "other fields have changed")
+	want := before.Count + n
+	if r.removes {
+		want = before.Count - n
+	}
+	f := finding{why: cmp.Or(r.note, "other fields have changed")}
+	switch {
+	case after.Count == want:
+		return finding{evidence: happened}
+	case after.Count != before.Count:
+		f.why = fmt.Sprintf("there are %d records where there were %d", after.Count, before.Count)
+		if after.Count < want {
+			f.evidence = unclear
+		}
+	case after.State != before.State:
+		f.evidence = unclear
+	default:
+		f = finding{evidence: absent}
 	}
 	return f
 }
@@ -248,43 +227,12 @@ const (
 )
 
 // records returns the number of records in the request: 1, or the length of a bulk request.
-func records(call *lending.MutationCall) int {
-	var bulk []json.RawMessage
-	if json.Unmarshal(call.Body(), &bulk) != nil {
-		return 1
-	}
-	return max(1, len(bulk))
-}
+func records(call *lending.MutationCall) int { return max(1, len(listed[map[string]any](call.Body()))) }
 
 // added returns the number of new records after the mutation, or -1 if unknown.
 func (r route) added(call *lending.MutationCall, before *snapshot) int {
-	if r.replaces && before != nil && before.Count > 0 {
+	if r.once && before != nil && before.Count > 0 {
 		return -1
 	}
 	return records(call)
-}
-
-// lockOf returns the name of the lock on the record of a request: the first argument, or else
-// the parameter with the id.
-func lockOf(name string) func(*lending.MutationCall) string {
-	return func(call *lending.MutationCall) string {
-		if args := call.Args(); len(args) > 0 {
-			return name + " " + args[0]
-		}
-		ids := idsOf(call)
-		for _, param := range []string{"applicationId", "partnerId", "customerId"} {
-			if ids[param] != "" {
-				return name + " " + param + " " + ids[param]
-			}
-		}
-		return ""
-	}
-}
-
-func lockOfCustomer(call *lending.MutationCall) string {
-	id := customerIn(call.Body())
-	if id.IsZero() {
-		return ""
-	}
-	return "applications " + id.String()
 }

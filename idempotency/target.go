@@ -1,12 +1,12 @@
 package idempotency
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -72,25 +72,25 @@ func idsOf(call *lending.MutationCall) ids {
 // customerIn returns the customer for whom the body creates applications. The id is zero if a
 // bulk request has several customers.
 func customerIn(body []byte) (id lending.CustomerID) {
-	if !bytes.Contains(body, []byte(`"customerId"`)) {
-		return id
-	}
 	type application struct {
 		CustomerID lending.CustomerID `json:"customerId"`
 	}
-	var applications []application
-	if one := (application{}); json.Unmarshal(body, &one) == nil {
-		return one.CustomerID
+	if all := slices.Compact(listed[application](body)); len(all) == 1 {
+		id = all[0].CustomerID
 	}
-	if json.Unmarshal(body, &applications) != nil || len(applications) == 0 {
-		return id
+	return id
+}
+
+// listed returns the object in body, or the objects of the list in body.
+func listed[T any](body []byte) (all []T) {
+	var one T
+	if json.Unmarshal(body, &one) == nil {
+		return []T{one}
 	}
-	for _, other := range applications[1:] {
-		if other != applications[0] {
-			return id
-		}
+	if json.Unmarshal(body, &all) != nil {
+		return nil
 	}
-	return applications[0].CustomerID
+	return all
 }
 
 func (t *target) application() (lending.ApplicationID, error) {
@@ -110,23 +110,11 @@ func (t *target) webhooks() lending.WebhookTarget {
 	return lending.WebhookTarget{}
 }
 
-// customers returns the customer or the customers in the body.
-func (t *target) customers() (all []customer) {
-	if one := (customer{}); json.Unmarshal(t.body, &one) == nil {
-		return []customer{one}
-	}
-	_ = json.Unmarshal(t.body, &all) // the error means that the body is no list
-	return all
-}
-
 // who returns two bytes of a hash of the e-mail addresses in the body, or nil without an
 // address. Two bytes are enough to notice another address, and too few to recover an address.
 func (t *target) who(salt string) []byte {
-	if !bytes.Contains(t.body, []byte(`"email"`)) {
-		return nil
-	}
 	sum, some := hmac.New(sha256.New, []byte(salt)), false
-	for _, c := range t.customers() {
+	for _, c := range listed[customer](t.body) {
 		some = some || c.Email != ""
 		_, _ = io.WriteString(sum, c.Email+"\n")
 	}

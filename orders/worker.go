@@ -70,7 +70,9 @@
 // Any number of workers may share the orders. The workers share only the log of idempotency
 // keys. If two workers take the same order, the second gets idempotency.ErrInProgress or
 // ErrLocked and waits as long as the error says. A pass takes the orders in random order, so
-// this is rare.
+// this is rare. If a process dies in a step, the others wait for the end of StepTimeout before they
+// end its mutation. A mutation that no read shows is sent again after MaxLateness of the log.
+// After a fault no order waits longer, except for a person.
 //
 // The worker keeps nothing on disk. In memory it keeps the orders that wait.
 package orders

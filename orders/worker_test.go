@@ -247,6 +247,7 @@ func TestWaitsAsTheErrorSays(t *testing.T) {
 		{"RetryAfter", later(40 * time.Second), "Hint", 100 * time.Second, seconds(0, 40, 80)},
 		{"longer than the pass", later(150 * time.Second), "Hint", 200 * time.Second, seconds(0, 150)},
 		{"in progress", idempotency.ErrInProgress, "Hint", 70 * time.Second, seconds(0, 60)},
+		{"paused", idempotency.ErrPaused, "Hint", 70 * time.Second, seconds(0, 60)},
 		{"no wait", errors.New("down"), "Hint", 3500 * time.Millisecond, seconds(0, 1, 2, 3)},
 		{"no wait", errors.New("down"), "event", 3500 * time.Millisecond, seconds(0, 1, 2, 3)},
 		{"needs review", idempotency.ErrNeedsReview, "no hint", 130 * time.Second, seconds(0, 60, 120)},
@@ -623,187 +624,97 @@ func TestFailedPassIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestReplicas has two workers see the same orders through, at a service that loses answers:
-// each mutation happens once, and each order comes to its end.
-func TestReplicas(t *testing.T) {
-	const count, route = 20, "POST /api/Application/create-application"
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		entries := store.NewMemory()
-		var mu sync.Mutex
-		open := map[string]lending.CustomerID{}
-		for i := range count {
-			customer := service.AddCustomer(lendingtest.Customer{Email: fmt.Sprintf("order-%d@example.com", i)})
-			open[fmt.Sprintf("order-%d", i)] = fake.Must(lending.ParseCustomerID(customer.ID))
+// TestReviewIsLoggedOnce has the passes of two replicas call the step of an order that needs a
+// review, before and after their restart. A call or Log.Check makes the review.
+func TestReviewIsLoggedOnce(t *testing.T) {
+	for _, by := range []string{"a call", "Check"} {
+		t.Run(by, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) { reviewIsLoggedOnce(t, service, by == "Check") })
+		})
+	}
+}
+
+func reviewIsLoggedOnce(t *testing.T, service *lendingtest.Service, byCheck bool) {
+	t.Helper()
+	var lines strings.Builder
+	var mu sync.Mutex
+	logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	entries := store.NewMemory()
+	application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
+	service.Fail("POST /api/Application/submit-bankstatement-document/{applicationId}",
+		lendingtest.Fault{ResetAfter: true})
+	list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
+	replica := func() (*idempotency.Log, *lending.Client, func(context.Context, string) error) {
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
+		return log, client, func(ctx context.Context, order string) error {
+			ctx = lending.WithIdempotencyKey(ctx, order+"/statement")
+			return client.Applications.SubmitBankStatement(ctx, application,
+				lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
 		}
-		for range count / 2 {
-			service.Fail(route, lendingtest.Fault{ResetAfter: true})
-			service.Fail(route, lendingtest.Fault{ResetBefore: true})
-			service.Fail(route, lendingtest.Fault{Times: 1})
+	}
+	if byCheck {
+		log, client, step := replica()
+		require.ErrorIs(t, step(t.Context(), "order-1"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(10 * time.Minute)
+		fake.Must(log.Check(t.Context(), client))
+		require.Equal(t, 1, fake.Must(log.Counts(t.Context())).NeedsReview.Count)
+	}
+	var person, repeated int
+	report := func(r orders.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Next.Person {
+			person++
 		}
-		list := func(context.Context) (all []string, _ error) {
-			mu.Lock()
-			defer mu.Unlock()
-			for order := range open {
-				all = append(all, order)
-			}
-			return all, nil
+		if r.Next.Person && r.Repeated {
+			repeated++
 		}
-		ctx, stop := context.WithCancel(t.Context())
+	}
+	for range 2 {
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
 		var replicas sync.WaitGroup
 		for range 2 {
-			client := fake.SignIn(t, service, nil, lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-			step := func(ctx context.Context, order string) error {
-				mu.Lock()
-				customer, isOpen := open[order]
-				mu.Unlock()
-				if !isOpen {
-					return nil
-				}
-				_, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create-application"),
-					lending.ApplicationRequest{CustomerID: customer, BusinessName: "Engines", BusinessZip: "94105"}, nil)
-				if err == nil {
-					mu.Lock()
-					delete(open, order)
-					mu.Unlock()
-				}
-				return err
-			}
-			w := fake.Must(orders.New(list, step, noEnd, nil))
-			replicas.Go(func() { _ = w.Run(ctx) })
+			_, _, step := replica()
+			worker := fake.Must(orders.New(list, step, noEnd, &orders.Options{Report: report}))
+			replicas.Go(func() { _ = worker.Run(ctx) })
 		}
-		bubble.Elapse(30 * time.Minute)
-		stop()
 		replicas.Wait()
-		assert.Empty(t, open)
-		for customer, n := range service.ExecutedFor(route) {
-			assert.Equal(t, 1, n, customer)
-		}
-		assert.Equal(t, count, service.Executed(route))
-	})
-}
-
-// TestOrdinaryRunLogsNoWarning completes orders without a fault. Most reads of the
-// checks find nothing, which is no warning.
-func TestOrdinaryRunLogsNoWarning(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		var lines strings.Builder
-		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		entries, ended := store.NewMemory(), 0
-		ctx, stop := context.WithCancel(t.Context())
-		client := fake.SignIn(t, service, nil, lending.WithLogger(logger),
-			lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-		step := func(ctx context.Context, order string) error {
-			key := func(mutation string) context.Context { return lending.WithIdempotencyKey(ctx, order+"/"+mutation) }
-			customer, err := client.Applications.CreateCustomer(key("create-customer"), lending.UserRequest{
-				FirstName: "Ada", LastName: "Lovelace", Email: order + "@example.com", MobileNumber: "(415) 555-0100",
-				Password: lending.NewSecret("Analytical-Engine-1"),
-			})
-			if err != nil {
-				return err
-			}
-			application, err := client.Applications.Create(key("create-application"), lending.ApplicationRequest{
-				CustomerID: customer.ID, BusinessName: "Engines", BusinessZip: "94105",
-			}, nil)
-			if err != nil {
-				return err
-			}
-			_, err = client.Applications.AddOrUpdateBankingData(key("bank"), application,
-				fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil)
-			if err != nil {
-				return err
-			}
-			if _, err = client.Applications.Process(key("process"), application); err == nil {
-				ended++
-			}
-			return err
-		}
-		list := func(context.Context) ([]string, error) { return []string{"order-1", "order-2"}, nil }
-		worker := fake.Must(orders.New(list, step, noEnd, &orders.Options{Concurrency: 1}))
-		go func() { _ = worker.Run(ctx) }()
-		bubble.Elapse(30 * time.Second)
 		stop()
-		synctest.Wait()
-		assert.Equal(t, 2, ended)
-		assert.Empty(t, lines.String())
-	})
+	}
+	assert.Greater(t, person, 10)
+	assert.GreaterOrEqual(t, repeated, person-2*2, "a replica reports at most once that it is new")
+	assert.Equal(t, 1, strings.Count(lines.String(), "no check can tell"), lines.String())
 }
 
-// TestReadOfANewRecordIsNotYet has the reads of the service lag behind its mutations: an order
-// that reads its own record too early waits, and is not stopped.
-func TestReadOfANewRecordIsNotYet(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		client := fake.SignIn(t, service, nil, lending.WithIdempotency(log))
-		customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-		defer stop()
-		list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
-		var early int
-		worker := fake.Must(orders.New(list, func(ctx context.Context, order string) error {
-			application, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create"),
-				lending.ApplicationRequest{CustomerID: customer, BusinessName: "Engines", BusinessZip: "94105"}, nil)
-			if err == nil {
-				_, err = client.Applications.Status(ctx, application)
-			}
-			if err == nil {
-				stop()
-			}
-			return err
-		}, noEnd, &orders.Options{Report: func(r orders.Result) {
-			if r.Err != nil {
-				early++
-				assert.True(t, lending.IsNotFound(r.Err), r.Err)
-				assert.True(t, r.Next.Retry, r.Next)
-			}
-		}}))
-		require.ErrorIs(t, worker.Run(ctx), context.Canceled)
-		assert.Positive(t, early)
-	}, lendingtest.WithReadLag(5*time.Second))
-}
-
-// TestReviewIsLoggedOnce has the passes of two replicas call the step of an order that needs a
-// review, before and after their restart.
-func TestReviewIsLoggedOnce(t *testing.T) {
+// TestForgetInAStepRepeatsNothing has steps that call Log.Forget at their end, in two replicas with lists
+// from before the end of the order. Without a fault, the log of the clients has no warning.
+func TestForgetInAStepRepeatsNothing(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		var lines strings.Builder
-		var mu sync.Mutex
 		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		entries := store.NewMemory()
-		application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
-		service.Fail("POST /api/Application/submit-bankstatement-document/{applicationId}",
-			lendingtest.Fault{ResetAfter: true})
-		list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
-		var person, repeated int
-		report := func(r orders.Result) {
-			mu.Lock()
-			defer mu.Unlock()
-			if r.Next.Person {
-				person++
-			}
-			if r.Next.Person && r.Repeated {
-				repeated++
-			}
-		}
+		customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+		service.Fail("POST /api/Application/create-application", lendingtest.Fault{AnswerDelay: 2 * time.Second})
+		ctx, stop := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer stop()
+		stale := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
+		var replicas sync.WaitGroup
 		for range 2 {
-			ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
-			var replicas sync.WaitGroup
-			for range 2 {
-				log := fake.Must(idempotency.NewLog(entries, nil))
-				client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
-				step := func(ctx context.Context, order string) error {
-					ctx = lending.WithIdempotencyKey(ctx, order+"/statement")
-					return client.Applications.SubmitBankStatement(ctx, application,
-						lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
-				}
-				worker := fake.Must(orders.New(list, step, noEnd, &orders.Options{Report: report}))
-				replicas.Go(func() { _ = worker.Run(ctx) })
+			log := fake.Must(idempotency.NewLog(entries, nil))
+			client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
+			step := func(ctx context.Context, order string) error {
+				_, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create"),
+					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+				_, forgotten := log.Forget(ctx, order+"/")
+				return errors.Join(err, forgotten)
 			}
-			replicas.Wait()
-			stop()
+			worker := fake.Must(orders.New(stale, step, noEnd, nil))
+			replicas.Go(func() { _ = worker.Run(ctx) })
 		}
-		assert.Greater(t, person, 10)
-		assert.GreaterOrEqual(t, repeated, person-2*2, "a replica reports at most once that it is new")
-		assert.Equal(t, 1, strings.Count(lines.String(), "no check can tell"), lines.String())
+		replicas.Wait()
+		assert.Equal(t, 1, service.Executed("POST /api/Application/create-application"))
+		assert.Empty(t, lines.String())
 	})
 }
 

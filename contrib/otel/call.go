@@ -86,6 +86,10 @@ func idempotencyKind(err *idempotency.Error) string {
 		return "key_reused"
 	case errors.Is(err, idempotency.ErrOtherAccount):
 		return "other_account"
+	case errors.Is(err, idempotency.ErrPaused):
+		return "paused"
+	case errors.Is(err, idempotency.ErrErased):
+		return "erased"
 	case errors.Is(err, idempotency.ErrStore):
 		return "idempotency_store_failed"
 	}

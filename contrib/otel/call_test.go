@@ -412,6 +412,21 @@ func TestIdempotency(t *testing.T) {
 	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-44/cancel"), other),
 		idempotency.ErrLocked)
 	assert.Equal(t, "locked", values(tel.span(t).Attributes)["error.type"])
+	by := idempotency.Decision{By: "dora", Why: "an incident"}
+	require.NoError(t, log.Pause(t.Context(), by))
+	tel.spans.Reset()
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-45/cancel"), id),
+		idempotency.ErrPaused)
+	assert.Equal(t, "paused", values(tel.span(t).Attributes)["error.type"])
+	require.NoError(t, log.Resume(t.Context()))
+
+	log, err = idempotency.NewLog(entries, quick)
+	require.NoError(t, err)
+	_, err = log.Erase(t.Context(), by, id.String())
+	require.NoError(t, err)
+	tel.spans.Reset()
+	require.ErrorIs(t, client.Applications.Cancel(ctx, id), idempotency.ErrErased)
+	assert.Equal(t, "erased", values(tel.span(t).Attributes)["error.type"])
 	tel.spans.Reset()
 	_, err = client.Applications.Status(t.Context(), id)
 	require.NoError(t, err)

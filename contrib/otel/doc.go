@@ -67,6 +67,8 @@
 //	answer_lost            the mutation happened, and its response is not known
 //	key_reused             the key belongs to another request
 //	other_account          the key belongs to another service or account
+//	paused                 the operator has paused the log
+//	erased                 the data of the key was erased
 //	idempotency_store_failed  the store of the log failed
 //
 // # Webhooks and keys
@@ -78,6 +80,7 @@
 //
 // So a trace leads from a delivery to the confirmed withdrawal, with the events in brackets. SELECT
 // and INSERT are spans of the database driver; a queue such as River has its own around "process".
+// The picture leaves the reads of the standing orders out, at most two a second.
 //
 //	POST /webhooks
 //	  process WB_Loan_Created

@@ -222,6 +222,9 @@ type database struct {
 }
 
 func (d database) Load(ctx context.Context, key string) (*store.Entry, error) {
+	if strings.HasSuffix(key, "!standing") { // depends on the time since the last one
+		return d.Store.Load(ctx, key)
+	}
 	ctx, span := d.tracer.Start(ctx, "SELECT", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	return d.Store.Load(ctx, key)

@@ -22,17 +22,13 @@ func Newcomer() lending.UserRequest {
 	return customer
 }
 
-// Must returns the value of a call that must succeed. If the call fails, Must panics with
-// CallFailed.
+// Must returns the value of a call that must succeed.
 func Must[T any](value T, err error) T {
 	if err != nil {
-		panic(CallFailed{err})
+		panic(err)
 	}
 	return value
 }
-
-// CallFailed is the value with which Must panics.
-type CallFailed struct{ Err error }
 
 // Invoice returns a calculation that the embedded service accepts.
 func Invoice() *lending.CalculationRequest {
@@ -83,39 +79,12 @@ func Credentials(service interface{ TwoFactorCode(string) string }) lending.Cred
 	}
 }
 
-type (
-	// BankData is the banking data of an application, with the field names of the embedded
-	// service.
-	BankData struct {
-		Accounts []BankAccount `json:"accounts"`
-	}
-	// BankAccount is an account in BankData.
-	BankAccount struct {
-		AccountName   string            `json:"accountName"`
-		AccountNumber string            `json:"accountNumber"`
-		RoutingNumber string            `json:"routingNumber"`
-		AccountType   string            `json:"accountType"`
-		Balance       string            `json:"balance"`
-		Transactions  []BankTransaction `json:"transactions"`
-	}
-	// BankTransaction is a transaction of an account.
-	BankTransaction struct {
-		Date        string `json:"date"`
-		Description string `json:"description"`
-		Amount      string `json:"amount"`
-	}
-)
-
-// Booked returns a transaction.
-func Booked(date, description, amount string) BankTransaction {
-	return BankTransaction{date, description, amount}
-}
-
-// AccountsWith returns banking data with a single account.
-func AccountsWith(transactions ...BankTransaction) *lending.BankingDataRequest {
-	return &lending.BankingDataRequest{Extra: BankData{[]BankAccount{{
-		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000",
-		AccountType: "checking", Balance: "48210.55", Transactions: transactions,
+// BankData returns banking data with an account and a transaction, with the field names of the embedded service.
+func BankData() *lending.BankingDataRequest {
+	return &lending.BankingDataRequest{Extra: map[string]any{"accounts": []lendingtest.BankAccount{{
+		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000", AccountType: "checking",
+		Balance:      "48210.55",
+		Transactions: []lendingtest.BankTransaction{{Date: "2026-08-03", Description: "Invoice", Amount: "12500.00"}},
 	}}}}
 }
 

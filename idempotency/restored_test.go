@@ -1,0 +1,437 @@
+package idempotency_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+const (
+	linkRoute    = "POST /api/Application/send-application-link"
+	confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+)
+
+// atNight runs f with a store from a copy, after the order of the operator.
+func atNight(t *testing.T, f func(*testing.T, *lendingtest.Service, *lending.Client, *idempotency.Log)) {
+	t.Helper()
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		bubble.Elapse(24 * time.Hour)
+		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(time.Second)
+		f(t, service, client, log)
+	})
+}
+
+func copyOfAnHourAgo() idempotency.Restoration {
+	return idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Hour)}
+}
+
+// TestUnknownKeyIsLookedUpBeforeItIsSent has the service know the effect of a key, or not.
+func TestUnknownKeyIsLookedUpBeforeItIsSent(t *testing.T) {
+	customer := func(t *testing.T, c *lending.Client, _ order) error {
+		t.Helper()
+		return creation(t, c, fake.Ada())("the/key")
+	}
+	application := func(t *testing.T, c *lending.Client, o order) error { return o.creates(t, c)("the/key") }
+	rename := func(t *testing.T, c *lending.Client, o order) error { return o.rename(t, c, "the/key", "New") }
+	link := func(t *testing.T, c *lending.Client, o order) error {
+		return c.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
+	}
+	known := func(s *lendingtest.Service) { s.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email}) }
+	review := idempotency.ErrNeedsReview
+	for _, test := range []struct {
+		name, route string
+		prepare     func(*lendingtest.Service)
+		call        func(*testing.T, *lending.Client, order) error
+		early, late error // at once, and when MaxLateness is over
+		sends       int
+	}{
+		{"customer that exists", fake.CreateRoute, known, customer, nil, nil, 0},
+		{"customer that does not exist", fake.CreateRoute, nil, customer, idempotency.ErrInDoubt, nil, 1},
+		{"several applications", createApplicationRoute, nil, application, review, review, 0},
+		{"value", renameRoute, nil, rename, nil, nil, 1},
+		{"no read tells", linkRoute, nil, link, review, review, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, log *idempotency.Log) {
+				o := newOrder(service)
+				if test.prepare != nil {
+					test.prepare(service)
+				}
+				assert.Equal(t, lending.OutcomeUnknown, fake.Must(log.Lookup(t.Context(), "the/key")).Outcome)
+				require.ErrorIs(t, test.call(t, client, o), test.early)
+				bubble.Elapse(maxLateness)
+				require.ErrorIs(t, test.call(t, client, o), test.late)
+				assert.Equal(t, test.sends, service.Executed(test.route))
+				counts, keys := fake.Must(log.Counts(t.Context())), fake.Must(log.Keys(t.Context(), doubtful))
+				if test.late == nil {
+					assert.Zero(t, counts.NeedsReview.Count)
+					return
+				}
+				assert.Equal(t, 1, counts.NeedsReview.Count)
+				assert.True(t, keys[0].NeedsPerson)
+				assert.Contains(t, keys[0].Why, "restored from a copy")
+				assert.Contains(t, keys[0].History[0].Why, "the store is a copy of 2000-01-01 23:00:00 UTC")
+			})
+		})
+	}
+}
+
+// TestOrderAfterARestoreEnds has the order in force for three hours. After that an unknown key is sent at once.
+func TestOrderAfterARestoreEnds(t *testing.T) {
+	atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, log *idempotency.Log) {
+		r := copyOfAnHourAgo()
+		r.Lasts = 3 * time.Hour
+		require.NoError(t, log.Restored(t.Context(), r))
+		bubble.Elapse(3*time.Hour - time.Minute)
+		o := newOrder(service)
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/link")
+		require.ErrorIs(t, client.Applications.SendLink(ctx, o.application), idempotency.ErrNeedsReview)
+		require.NotNil(t, fake.Must(log.Standing(t.Context())).Restored)
+		bubble.Elapse(time.Minute)
+		require.Nil(t, fake.Must(log.Standing(t.Context())).Restored)
+		require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "order-43/link"), o.application))
+		require.ErrorIs(t, client.Applications.SendLink(ctx, o.application), idempotency.ErrNeedsReview, "a review stays")
+		assert.Equal(t, 1, service.Executed(linkRoute))
+	})
+}
+
+// TestKeysOfANewRecordAreSent has a customer and an application made after the restore: nobody is asked
+// about their mutations.
+func TestKeysOfANewRecordAreSent(t *testing.T) {
+	atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, log *idempotency.Log) {
+		bubble.Elapse(maxLateness)
+		key := func(step string) context.Context { return lending.WithIdempotencyKey(t.Context(), "order-42/"+step) }
+		user := fake.Must(client.Applications.CreateCustomer(key("customer"), fake.Newcomer()))
+		application := fake.Must(client.Applications.Create(key("application"), lending.ApplicationRequest{
+			CustomerID: user.ID, BusinessName: "B", BusinessZip: "94105",
+		}, nil))
+		require.NoError(t, client.Applications.SendLink(key("link"), application))
+		assert.Empty(t, fake.Must(log.Keys(t.Context(), doubtful)))
+		for _, k := range fake.Must(log.Keys(t.Context(), idempotency.Filter{})) {
+			assert.Equal(t, k.Key == "order-42/customer", k.History[0].State == store.InDoubt, k.Key)
+		}
+	})
+}
+
+// TestKnownApplicationIsNotTakenForALostOne has the log know the application of another key.
+func TestKnownApplicationIsNotTakenForALostOne(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+		o := order{service: service, customer: user.ID}
+		create := o.createsID(t, client)
+		first := fake.Must(create("order-1"))
+		bubble.Elapse(31 * 24 * time.Hour)
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		fake.Must(log.Sweep(t.Context()))
+		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(maxLateness)
+		second := fake.Must(create("order-2"))
+		assert.NotEqual(t, first, second)
+		assert.Equal(t, first, fake.Must(create("order-1")))
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestUnreadableEntryLeavesRecordsToAPerson has the entry of an application from a newer release: an older
+// replica does not take the application for that of another key.
+func TestUnreadableEntryLeavesRecordsToAPerson(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+		create := order{service: service, customer: user.ID}.creates(t, client)
+		require.NoError(t, create("order-1"))
+		entry := *fake.Must(entries.Load(t.Context(), ":order-1"))
+		entry.Data = bytes.Replace(entry.Data, []byte(`"format":1`), []byte(`"format":3`), 1)
+		require.NoError(t, entries.Save(t.Context(), entry))
+		bubble.Elapse(time.Hour)
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, create("order-2"), idempotency.ErrNeedsReview)
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
+// hiding is a store whose list lacks a key: its save has begun before, and ends after those in the list.
+type hiding struct {
+	store.Store
+	key string
+}
+
+func (h *hiding) List(ctx context.Context, f store.Filter) ([]store.Entry, error) {
+	all, err := h.Store.List(ctx, f)
+	return slices.DeleteFunc(all, func(e store.Entry) bool { return e.Key == h.key }), err
+}
+
+// TestLateEntryOfTheListIsRead has an entry come into the list before an entry that was read.
+func TestLateEntryOfTheListIsRead(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		list := &hiding{Store: entries.Store}
+		entries.Store = list
+		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+		create := order{service: service, customer: user.ID}.createsID(t, client)
+		bubble.Elapse(time.Hour)
+		require.NoError(t, fake.Must(idempotency.NewLog(entries, nil)).Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(maxLateness)
+		first := fake.Must(create("order-1"))
+		list.key = ":order-1"
+		service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
+		require.NoError(t, creation(t, client, fake.Ada())("another"))
+		list.key = ""
+		assert.NotEqual(t, first, fake.Must(create("order-2")))
+	})
+}
+
+// TestDoubtOfTheCopyWaitsForMaxLatenessAgain has a mutation in doubt at the time of the copy.
+func TestDoubtOfTheCopyWaitsForMaxLatenessAgain(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		create := newOrder(service).creates(t, client)
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(time.Hour)
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(maxLateness - time.Second)
+		require.ErrorIs(t, create("the/key"), idempotency.ErrInDoubt, "a resend after the copy can still be executed")
+		bubble.Elapse(time.Second)
+		require.NoError(t, create("the/key"))
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestKeysOfARecordInDoubtInTheCopyAreLookedUp has the application of an order in doubt at the time of the
+// copy. Its link was sent since.
+func TestKeysOfARecordInDoubtInTheCopyAreLookedUp(t *testing.T) {
+	for _, by := range []string{"call", "Check"} {
+		t.Run(by, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+				create := (order{service: service, customer: user.ID}).createsID(t, client)
+				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+				_, err := create("the/key")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(time.Hour)
+				log := fake.Must(idempotency.NewLog(entries, nil))
+				require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+				bubble.Elapse(maxLateness + time.Millisecond/2)
+				if by == "Check" {
+					fake.Must(log.Check(t.Context(), client))
+				}
+				application := fake.Must(create("the/key"))
+				history := fake.Must(log.Lookup(t.Context(), "the/key")).History
+				assert.Equal(t, maxLateness, (history[0].Age - time.Hour).Truncate(time.Second), "since the send")
+				err = client.Applications.SendLink(withKey(t.Context(), "link"), application)
+				require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+				assert.Zero(t, service.Executed(linkRoute))
+			})
+		})
+	}
+}
+
+// TestVerdictOnAReviewOfTheCopyWaits has a key in review at the time of the copy. A person may have decided since,
+// and the mutation may have been sent again.
+func TestVerdictOnAReviewOfTheCopyWaits(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		link := func() error { return client.Applications.SendLink(withKey(t.Context(), "the/key"), o.application) }
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, link(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, link(), idempotency.ErrNeedsReview)
+		bubble.Elapse(time.Hour)
+		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(time.Minute)
+		resolve := func() error { return log.Resolve(t.Context(), "the/key", says(idempotency.NotHappened())) }
+		require.ErrorIs(t, resolve(), idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness - time.Minute)
+		require.NoError(t, resolve())
+	})
+}
+
+// TestRejectedKeyOfTheCopyIsLookedUp has a mutation rejected before the copy. Since the copy a try may have
+// succeeded.
+func TestRejectedKeyOfTheCopyIsLookedUp(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Status: 429})
+		create := creation(t, client, fake.Ada())
+		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(create("the/key")))
+		service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		bubble.Elapse(time.Hour)
+		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		bubble.Elapse(time.Second)
+		require.NoError(t, create("the/key"))
+		assert.Zero(t, service.Executed(fake.CreateRoute))
+	})
+}
+
+// TestForgottenOrdersLeaveRecordsToAPerson has the log forget or erase an order before the restore: a customer
+// that the log does not know can be an earlier customer.
+func TestForgottenOrdersLeaveRecordsToAPerson(t *testing.T) {
+	for name, forget := range map[string]func(context.Context, *idempotency.Log, string) (int, error){
+		"forgotten": func(ctx context.Context, log *idempotency.Log, _ string) (int, error) {
+			return log.Forget(ctx, "old/")
+		},
+		"erased": func(ctx context.Context, log *idempotency.Log, customer string) (int, error) {
+			return log.Erase(ctx, asked, customer)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				log := fake.Must(idempotency.NewLog(entries, nil))
+				require.NoError(t, creation(t, client, fake.Newcomer())("old/customer"))
+				bubble.Elapse(time.Hour)
+				require.Equal(t, 1, fake.Must(forget(t.Context(), log, service.Snapshot().Customers[0].ID)))
+				service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
+				require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+				bubble.Elapse(time.Minute)
+				err := creation(t, client, fake.Ada())("order-42/customer")
+				require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+				assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+			})
+		})
+	}
+}
+
+func TestRestorationIsChecked(t *testing.T) {
+	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+	ok := copyOfAnHourAgo()
+	for _, r := range []idempotency.Restoration{
+		{},
+		{By: "kim"},
+		{Copy: ok.Copy},
+		{By: "kim", Copy: time.Now().Add(time.Hour)},
+		{By: "kim", Copy: ok.Copy, Lasts: -1},
+	} {
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, log.Restored(t.Context(), r), &argument)
+		require.Nil(t, fake.Must(log.Standing(t.Context())).Restored)
+	}
+	require.NoError(t, log.Restored(t.Context(), ok))
+	now := fake.Must(log.Standing(t.Context())).Restored
+	assert.Equal(t, 30*24*time.Hour, now.Lasts)
+	assert.Equal(t, ok.Copy.UTC(), now.Copy)
+	assert.Equal(t, "kim", now.By)
+}
+
+// TestWithdrawalOfTheCopy has a loan with a withdrawal, and the key of a withdrawal that the log does not
+// know. The withdrawals that the log knows tell whose it is, if its application is of the day of the copy.
+func TestWithdrawalOfTheCopy(t *testing.T) {
+	for _, test := range []struct {
+		name, first string // the key of the withdrawal before the restore; empty if the store has lost it
+		age         time.Duration
+		late        error
+		sends       int
+	}{
+		{"lost", "", time.Hour, nil, 1},
+		{"of another key", "order-41/confirm", time.Hour, nil, 2},
+		{"of an old loan", "", 48 * time.Hour, idempotency.ErrNeedsReview, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				confirm := withdrawals(t, service, client)
+				bubble.Elapse(test.age)
+				require.NoError(t, confirm(test.first))
+				bubble.Elapse(30 * time.Minute)
+				log := fake.Must(idempotency.NewLog(entries, nil))
+				r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Minute)}
+				require.NoError(t, log.Restored(t.Context(), r))
+				bubble.Elapse(maxLateness)
+				require.ErrorIs(t, confirm("order-42/confirm"), test.late)
+				assert.Equal(t, test.sends, service.Executed(confirmRoute))
+			})
+		})
+	}
+}
+
+// TestProcessingWithoutAnOfferNeedsAPerson has an application without an offer: it can be under review.
+func TestProcessingWithoutAnOfferNeedsAPerson(t *testing.T) {
+	atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, _ *idempotency.Log) {
+		o := newOrder(service)
+		bubble.Elapse(maxLateness)
+		_, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "order-42/process"), o.offered)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+	})
+}
+
+// withdrawals returns a function that makes a withdrawal of a loan with a key, or without one.
+func withdrawals(t *testing.T, service *lendingtest.Service, client *lending.Client) func(key string) error {
+	t.Helper()
+	application := fake.Must(newOrder(service).createsID(t, client)("order-41/application"))
+	row := service.AddLoan(lendingtest.Loan{ApplicationID: application.String()})
+	loan := fake.Must(lending.ParseLoanID(row.ID))
+	return func(key string) error {
+		ctx := t.Context()
+		fake.Must(client.Calculation.Invoice(ctx, application, calculation(1000_00)))
+		begun := fake.Must(client.Loans.WithdrawInvoice(ctx, loan,
+			lending.InvoiceWithdrawalRequest{Calculation: *calculation(1000_00)}))
+		if key != "" {
+			ctx = lending.WithIdempotencyKey(ctx, key)
+		}
+		_, err := client.Loans.ConfirmInvoiceWithdrawal(ctx, *begun, lending.WithdrawInvoiceRequestData{
+			DateUTC: catalog.Date, OTP: lending.NewSecret(service.OTP(row.ID)),
+		})
+		return err
+	}
+}
+
+// TestClaimedRecordMayBeOfAnotherLostKey has one record, of a lost key, and another key that takes it for its
+// own: a new key, or a key that was in doubt at the time of the copy. Then a person decides about the lost key.
+func TestClaimedRecordMayBeOfAnotherLostKey(t *testing.T) {
+	applications := func(t *testing.T, service *lendingtest.Service, client *lending.Client) func(key string) error {
+		t.Helper()
+		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+		create := (order{service: service, customer: user.ID}).creates(t, client)
+		return func(key string) error {
+			if key == "" {
+				service.AddApplication(lendingtest.Application{CustomerID: user.ID.String()})
+				return nil
+			}
+			return create(key)
+		}
+	}
+	for _, list := range []struct {
+		name, route string
+		adds        func(*testing.T, *lendingtest.Service, *lending.Client) func(key string) error
+	}{{"withdrawals", confirmRoute, withdrawals}, {"applications", createApplicationRoute, applications}} {
+		for _, isOld := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/in doubt at the copy %v", list.name, isOld), func(t *testing.T) {
+				withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+					add := list.adds(t, service, client)
+					if isOld {
+						service.Fail(list.route, lendingtest.Fault{ResetBefore: true})
+						require.ErrorIs(t, add("another"), lending.ErrOutcomeUnknown)
+					}
+					bubble.Elapse(time.Hour)
+					require.NoError(t, add(""), "by the lost key")
+					bubble.Elapse(time.Minute)
+					log := fake.Must(idempotency.NewLog(entries, nil))
+					r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Hour)}
+					require.NoError(t, log.Restored(t.Context(), r))
+					bubble.Elapse(maxLateness)
+					sent := service.Executed(list.route)
+					require.NoError(t, add("another"))
+					err := add("lost")
+					require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+					assert.ErrorContains(t, err, `key "another" may have taken its record`)
+					assert.Equal(t, sent, service.Executed(list.route))
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package idempotency_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestWithdrawalIsConfirmedOnceBesideALateStart starts a withdrawal with a fault, also one that runs late
+// at each moment of the confirmation: the confirmation waits for no lock, and the money moves once.
+func TestWithdrawalIsConfirmedOnceBesideALateStart(t *testing.T) {
+	executed := lendingtest.Fault{Status: http.StatusInternalServerError, Executes: true}
+	faults := []lendingtest.Fault{
+		{}, {ResetBefore: true}, {ResetAfter: true}, {CutBody: -1}, executed, {Late: time.Minute},
+	}
+	starts := faults[1:5:5]
+	for _, seconds := range []int{1, 15, 21, 50, 240} { // before the password is read, and later
+		starts = append(starts, lendingtest.Fault{Late: time.Duration(seconds) * time.Second})
+	}
+	for i, start := range starts {
+		for j, confirmation := range faults {
+			inWithdrawal(t, fmt.Sprint(i, "/", j), idempotency.WithdrawInvoice, func(w withdrawal) {
+				w.service.Fail(onboarding.Withdraw, start)
+				w.service.Fail(onboarding.Confirm, lendingtest.Fault{DelayBefore: 3 * time.Second})
+				w.service.Fail(onboarding.Confirm, confirmation)
+				began, passwords := time.Now(), w.confirm()
+				isReplaced := start.Late > 2*time.Second && start.Late < 30*time.Second
+				if j == 0 && !isReplaced {
+					assert.Zero(w, passwords, "the first password still counts")
+					assert.Less(w, time.Since(began), time.Minute)
+				}
+				bubble.Elapse(maxLateness)
+				require.NoError(w, w.service.Wait(w.Context()))
+				loan := w.service.Snapshot().Loans[0]
+				assert.Len(w, loan.Withdrawals, 1)
+				assert.Equal(w, loan.Withdrawals[0].Amount, loan.Balance)
+				assert.Equal(w, 1, w.service.Executed(onboarding.Confirm))
+			})
+		}
+	}
+}
+
+// TestLateLineOfCreditKeepsTheLock has a withdrawal of a line of credit that can run late, and that may
+// become a withdrawal without a confirmation.
+func TestLateLineOfCreditKeepsTheLock(t *testing.T) {
+	inWithdrawal(t, "line", idempotency.WithdrawLineOfCredit, func(w withdrawal) {
+		w.service.Fail("POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", lendingtest.Fault{ResetBefore: true})
+		require.NoError(w, w.until(func() error {
+			_, err := w.client.Loans.WithdrawLineOfCredit(withKey(w.Context(), "line"), w.loan,
+				lending.LineOfCreditWithdrawalRequest{})
+			return err
+		}))
+		started := fake.Must(w.start(w.Context()))
+		_, err := w.client.Loans.ConfirmInvoiceWithdrawal(withKey(w.Context(), "confirm"), *started,
+			lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret("123456")})
+		require.ErrorIs(w, err, idempotency.ErrLocked)
+	})
+}
+
+// withdrawal is a loan with a calculation, and a client with a route that is safe to repeat.
+type withdrawal struct {
+	*testing.T
+	order
+
+	client *lending.Client
+}
+
+func inWithdrawal(t *testing.T, name string, route idempotency.Route, test func(withdrawal)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			service := lendingtest.New()
+			defer service.Close()
+			log := fake.Must(idempotency.NewLog(store.NewMemory(),
+				&idempotency.Options{SafeToRepeat: []idempotency.Route{route}}))
+			w := withdrawal{t, newOrder(service), processWith(t, service, log)}
+			loan := fake.Must(w.client.Loans.Get(t.Context(), w.loan))
+			fake.Must(w.client.Calculation.Invoice(t.Context(), loan.ApplicationID, fake.Invoice()))
+			test(w)
+		})
+	})
+}
+
+func (w withdrawal) start(ctx context.Context) (*lending.InvoiceWithdrawal, error) {
+	return w.client.Loans.WithdrawInvoice(ctx, w.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()})
+}
+
+// confirm is the loop of AGENTS.md, with a customer who enters the password after 20 seconds. It
+// returns the number of further passwords.
+func (w withdrawal) confirm() (passwords int) {
+	w.Helper()
+	var started *lending.InvoiceWithdrawal
+	require.NoError(w, w.until(func() (err error) {
+		started, err = w.start(withKey(w.Context(), "withdraw"))
+		return err
+	}))
+	for {
+		bubble.Elapse(2 * time.Second)
+		password := lending.NewSecret(w.service.OTP(w.loan.String()))
+		bubble.Elapse(18 * time.Second)
+		err := w.until(func() error {
+			_, err := w.client.Loans.ConfirmInvoiceWithdrawal(withKey(w.Context(), "confirm"), *started,
+				lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: password})
+			return err
+		})
+		if err == nil {
+			return passwords
+		}
+		passwords++
+		require.Less(w, passwords, 4, err)
+		require.NoError(w, w.until(func() error {
+			_, err := w.client.Loans.ResendWithdrawalOTP(withKey(w.Context(), fmt.Sprint("password/", passwords)), w.loan)
+			return err
+		}))
+	}
+}
+
+// until calls step until it succeeds or no retry helps.
+func (w withdrawal) until(step func() error) error {
+	w.Helper()
+	for range 60 {
+		err := step()
+		require.NotErrorIs(w, err, idempotency.ErrLocked)
+		next := lending.NextOf(err)
+		require.False(w, next.Person, err)
+		if err == nil || !next.Retry {
+			return err
+		}
+		bubble.Elapse(max(next.After, time.Second))
+	}
+	return step()
+}
