@@ -147,8 +147,11 @@ type order struct {
 	Sends      int             `json:"sends"`   // of the key that the person has looked at
 	Correct    bool            `json:"correct"` // the verdict replaces an earlier verdict
 
-	ID     string   `json:"id"` // for a single dead letter
-	IDs    []string `json:"ids"`
+	Since string `json:"since"` // the time of the copy
+	For   string `json:"for"`   // the duration of a standing order
+
+	ID     string   `json:"id"`  // for a single dead letter
+	IDs    []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans
 	All    bool     `json:"all"` // every dead letter that matches
 	Event  string   `json:"event"`
 	From   string   `json:"from"`

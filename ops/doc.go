@@ -17,12 +17,18 @@
 // All paths are below [Options].Path. Times are in UTC.
 //
 //	GET  api/keys?state=&prefix=&older=&after=&limit=   a page of keys, oldest first
-//	GET  api/key?key=order-42/confirm                   a key, or 404 with the nearest keys
+//	GET  api/key?key=order-42/confirm                   a key with its history, or 404 with the nearest keys
 //	POST api/resolve                                    {"key","verdict","sends","answer","why","correct"}
+//	GET  api/standing                                   paused or restored: by whom, since when, why
+//	POST api/pause                                      {"why"}: all replicas stop sending mutations with a key
+//	POST api/resume                                     {}
+//	POST api/restored                                   {"since","for"}: the store is a copy of the time since
 //	GET  api/inboxes/{inbox}?event=&from=&before=&after=&limit=
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
 //	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event","from","before"}
 //	POST api/inboxes/{inbox}/drop                       the same, with "why"
+//	GET  api/inboxes/{inbox}/removed?limit=             who dropped or erased an event, and why
+//	POST api/erase                                      {"ids","why"}: a person, in the log and all inboxes
 //	GET  api/sessions                                   signed in, paused, needs a person
 //	GET  api/counts                                     open keys and events now
 //	GET  api/health                                     200 or 503, with each part

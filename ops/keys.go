@@ -33,7 +33,19 @@ type key struct {
 	Happened    time.Time `json:"happenedFrom,omitzero"`    // time from which a person may say so
 	NotHappened time.Time `json:"notHappenedFrom,omitzero"` // the same
 
+	History []change `json:"history,omitempty"` // the oldest first
+
 	position store.Position
+}
+
+// change is a line in the history of a key.
+type change struct {
+	At      time.Time   `json:"at"`
+	State   store.State `json:"state"`
+	Says    string      `json:"says"` // the state in words, and the number of the send
+	By      string      `json:"by,omitempty"`
+	Why     string      `json:"why,omitempty"`
+	Dropped int         `json:"dropped,omitempty"` // the number of later changes that the history has not kept
 }
 
 // The classes of entries.
@@ -51,6 +63,17 @@ func keyOf(e *idempotency.KeyStatus, now time.Time) key {
 	}
 	if k.Class != ended {
 		k.Happened, k.NotHappened = now.Add(e.HappenedAfter), now.Add(e.NotHappenedAfter)
+	}
+	for _, c := range e.History {
+		says := words[c.State]
+		if c.State == store.Sent {
+			says += " " + count(c.Sends, "time")
+		}
+		at := now.Add(-c.Age)
+		k.History = append(k.History, change{at, c.State, says, c.By, c.Why, c.Dropped})
+	}
+	if n := len(k.History); e.Erased && n > 0 {
+		k.History[n-1].Says = "erased"
 	}
 	return k
 }
@@ -74,19 +97,25 @@ func classOf(e *idempotency.KeyStatus) string {
 func says(e *idempotency.KeyStatus) string {
 	switch classOf(e) {
 	case review:
-		return "needs a person"
+		return words[store.NeedsReview]
 	case doubt:
 		return "in doubt, a check decides"
 	case progress:
 		return "in progress"
 	}
-	if e.State == store.Done {
-		return "happened"
+	if e.Erased {
+		return words[e.State] + ", erased"
 	}
-	if e.State == store.Forgotten {
-		return "happened, without its response"
+	if e.State == store.Free {
+		return "did not happen, the next call sends it"
 	}
-	return "did not happen, the next call sends it"
+	return words[e.State]
+}
+
+// words are the states in words.
+var words = map[store.State]string{
+	store.Free: "did not happen", store.Sent: "sent", store.InDoubt: "in doubt", store.NeedsReview: "needs a person",
+	store.Done: "happened", store.Forgotten: "happened, without its response",
 }
 
 // keysPage is a page of keys.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"testing"
 	"time"
 
@@ -100,6 +101,16 @@ func TestPersonCorrectsAVerdict(t *testing.T) {
 	b.act("api/resolve", order)
 	assert.Contains(t, b.read("api/key?key=order-1/document"), `"why":"the support has the document"`)
 	assert.Contains(t, b.actions.String(), `what="correct \"order-1/document\": happened"`)
+
+	var said []string
+	for _, text := range regexp.MustCompile(`<li>.{19} (.*?)</li>`).FindAllStringSubmatch(b.read("?prefix=order-1"), -1) {
+		said = append(said, text[1])
+	}
+	assert.Equal(t, []string{
+		"sent 1 time", "in doubt: <bdi>connection reset</bdi>",
+		"happened, without its response, by <bdi>dora</bdi>: <bdi>seen</bdi>",
+		"happened, without its response, by <bdi>dora</bdi>: <bdi>the support has the document</bdi>",
+	}, said, "one look tells what happened")
 }
 
 func TestKeysAreClassed(t *testing.T) {

@@ -36,6 +36,7 @@ type view struct {
 	Found                   []key
 	Review, Doubt, Progress []key
 	LogFailed               string
+	Standing                []standing
 	Inboxes                 []inboxView
 	Event, From, Before     string // of the filter
 	Sessions                []session
@@ -160,6 +161,9 @@ func (d *desk) viewKeys(ctx context.Context, v *view) {
 		var found keysPage
 		found, err = d.list(ctx, idempotency.Filter{Prefix: v.Prefix, Limit: shown}, "")
 		v.Found = found.Keys
+	}
+	if err == nil {
+		v.Standing, err = d.standing(ctx)
 	}
 	if err != nil {
 		v.LogFailed = d.failed("idempotency log", err)

@@ -35,11 +35,14 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string {
-	text := r.Text
-	if len(r.Now) > 0 {
-		text += "; now: " + string(r.Now)
+	var record key
+	switch err := json.Unmarshal(r.Now, &record); {
+	case err == nil && record.Says != "":
+		return r.Text + "; now: " + record.Says
+	case len(r.Now) > 0:
+		return r.Text + "; now: " + string(r.Now)
 	}
-	return text
+	return r.Text
 }
 
 // changed reports whether the record is missing or has changed.
@@ -123,6 +126,11 @@ type key struct {
 	Since, HappenedFrom, NotHappenedFrom                       time.Time
 	Sends                                                      int
 	Correctable                                                bool
+	History                                                    []struct {
+		At            time.Time
+		Says, By, Why string
+		Dropped       int
+	}
 }
 
 func (c *client) keys(ctx context.Context, state, prefix string) error {
@@ -239,9 +247,25 @@ func (c *client) show(ctx context.Context, name string) error {
 	if k.Correctable {
 		correctable = "with -correct"
 	}
-	return c.fields("key", k.Key, "state", k.Says, "since (UTC)", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
-		"sent", fmt.Sprint(k.Sends), "check with", k.CheckWith, "why", k.Why, "resolved by", k.ResolvedBy,
-		"correctable", correctable, "happened from (UTC)", stamp(k.HappenedFrom), "not happened from (UTC)", stamp(k.NotHappenedFrom))
+	pairs := []string{
+		"key", k.Key, "state", k.Says, "since (UTC)", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
+		"sent", fmt.Sprint(k.Sends), "check with", k.CheckWith, "why", k.Why, "decided by", k.ResolvedBy,
+		"correctable", correctable, "happened from (UTC)", stamp(k.HappenedFrom), "not happened from (UTC)", stamp(k.NotHappenedFrom),
+	}
+	for _, h := range k.History {
+		text := h.Says
+		if h.By != "" {
+			text += ", by " + h.By
+		}
+		if h.Why != "" {
+			text += ": " + h.Why
+		}
+		if h.Dropped > 0 {
+			text += fmt.Sprintf(", then %d changes not kept", h.Dropped)
+		}
+		pairs = append(pairs, stamp(h.At), text)
+	}
+	return c.fields(pairs...)
 }
 
 func (c *client) resolve(ctx context.Context, name, verdict string, o options) error {

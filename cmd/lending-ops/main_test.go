@@ -111,7 +111,7 @@ func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 
 	out, status = tt.run("resolve", "order-42/confirm", "not_happened", "-why", "no withdrawal")
 	require.Equal(t, exitChanged, status, out)
-	require.Contains(t, out, "notHappenedFrom", "the text says from when")
+	require.Regexp(t, `retry after \S+; now: in doubt, a check decides\n$`, out)
 	answer := filepath.Join(t.TempDir(), "answer.json")
 	require.NoError(t, os.WriteFile(answer, []byte(`{"id":"5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"}`), 0o600))
 	out, status = tt.run("resolve", "-why", "Loans.Withdrawals shows it", "-answer", answer,
@@ -123,6 +123,13 @@ func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 	require.Zero(t, status, out)
 	require.NoError(t, tt.confirm())
 	require.Equal(t, 1, tt.service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+	out, _ = tt.run("show", "order-42/confirm")
+	for _, said := range []string{
+		"sent 1 time", "in doubt: connection reset", "happened, by dora: Loans.Withdrawals shows it",
+		"happened, by dora: seen twice", "a call has relied on the verdict",
+	} {
+		assert.Contains(t, out, said, "one look tells what happened")
+	}
 	out, _ = tt.run("-json", "show", "order-42/confirm")
 	assert.Contains(t, out, `"resolvedBy":"dora"`)
 }
@@ -142,7 +149,20 @@ func TestCommands(t *testing.T) {
 		{"an unknown flag", []string{"-verbose", "review"}, exitUsage, "usage:"},
 		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "review: flag provided but not defined"},
 		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "resolve needs -why"},
+		{"no reason to erase", []string{"erase", "a"}, exitUsage, "erase needs -why"},
+		{"erase a customer", []string{"erase", "-why", "a", "8c1b5a6e-2f7d-4b5b-9a51-0c7a3f5d2e10"}, 0, "erased  0"},
+		{"erase an address", []string{"erase", "-why", "a", "ada@example.com"}, exitFailed, "must be UUIDs"},
+		{"removed", []string{"removed", "webhooks"}, 0, "REMOVED (UTC)"},
 		{"no reason to drop", []string{"drop", "webhooks", "-all"}, exitUsage, "drop needs -why"},
+		{"no reason to pause", []string{"pause"}, exitUsage, "pause needs -why"},
+		{"no standing order", []string{"status"}, 0, "the log sends"},
+		{"pause", []string{"pause", "-why", "doubled"}, 0, "  dora  doubled"},
+		{"status", []string{"status"}, 0, "paused          20"},
+		{"resume", []string{"resume"}, 0, "the log sends"},
+		{"restored without a time", []string{"restored"}, exitUsage, "wrong usage"},
+		{"restored at a wrong time", []string{"restored", "-since", "noon"}, exitFailed, "since must be a time"},
+		{"restored for a wrong time", []string{"restored", "-since", "14:05", "-for", "a day"}, exitFailed, "for must be"},
+		{"restored", []string{"restored", "-since", "14:05", "-for", "1m"}, 0, "dora  the store is a copy of 20"},
 		{"an unknown state", []string{"keys", "-state", "in-doubt"}, exitFailed, "no key has this state"},
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},
@@ -240,4 +260,15 @@ func TestBackendThatRefuses(t *testing.T) {
 	tt.url = tt.service.URL
 	out, status = tt.run("health")
 	assert.Equal(t, exitFailed, status, out)
+}
+
+func TestTimeOfTheDayIsInThePast(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 14, 30, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"14:05": "2026-11-23 14:05:00", "23:59": "2026-11-22 23:59:00", "noon": "noon",
+		"2026-11-22 15:04:05": "2026-11-22 15:04:05",
+	} {
+		assert.Equal(t, want, lastTime(text, now))
+	}
 }

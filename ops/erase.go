@@ -1,0 +1,68 @@
+package ops
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// erase serves POST api/erase: it removes a person from the log and from all inboxes. It goes on after
+// a failure, and the next order with the same ids does the rest.
+func (d *desk) erase(r *http.Request, who string, o order) (what string, n int, err error) {
+	what = "erase " + count(len(o.IDs), "id") // the ids would stay in the log of actions
+	if strings.TrimSpace(o.Why) == "" {
+		return what, 0, failf(http.StatusBadRequest, "why is required: the reason to erase a person")
+	}
+	var failed *failure
+	note := func(part string, some int, err error) {
+		if n += some; err == nil {
+			return
+		}
+		of := asFailure(err)
+		if failed == nil {
+			failed = failf(of.Status, "erased %s, but not all; repair this and erase again", count(n, "record"))
+		}
+		failed.Text += "; " + part + ": " + of.Text
+	}
+	if d.Log != nil {
+		some, err := d.Log.Erase(r.Context(), idempotency.Decision{By: who, Why: o.Why}, o.IDs...)
+		if _, ok := errors.AsType[*lending.ArgumentError](err); ok {
+			return what, 0, err
+		}
+		note("log", some, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
+		some, err := d.Inboxes[name].Erase(r.Context(), webhook.Decision{By: who, Why: o.Why}, o.IDs...)
+		note("inbox "+strconv.Quote(name), some, err)
+	}
+	if failed != nil {
+		return what, n, failed
+	}
+	return what, n, nil
+}
+
+// removedList has the events that persons have removed from an inbox, the newest first.
+type removedList struct {
+	Removed []webhook.Removed `json:"removed"`
+}
+
+// removed serves GET api/inboxes/{inbox}/removed.
+func (d *desk) removed(r *http.Request) (removedList, error) {
+	_, inbox, err := d.inbox(r)
+	if err != nil {
+		return removedList{}, err
+	}
+	limit, err := limitOf(r.URL.Query().Get("limit"))
+	if err != nil {
+		return removedList{}, err
+	}
+	all, err := inbox.Removed(r.Context(), min(limit, webhook.MaxDeadLetters))
+	return removedList{append([]webhook.Removed{}, all...)}, err
+}

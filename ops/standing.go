@@ -1,0 +1,88 @@
+package ops
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency"
+)
+
+// standing is a standing order to the log.
+type standing struct {
+	Order string    `json:"order"` // paused or restored
+	By    string    `json:"by"`
+	Why   string    `json:"why"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// standingOrders serves GET api/standing.
+func (d *desk) standingOrders(r *http.Request) ([]standing, error) {
+	if d.Log == nil {
+		return nil, failf(http.StatusNotFound, "this handler has no idempotency log")
+	}
+	return d.standing(r.Context())
+}
+
+// standing returns the standing orders in force.
+func (d *desk) standing(ctx context.Context) ([]standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	now, err := d.Log.Standing(ctx)
+	d.outage("idempotency log", err)
+	all := []standing{}
+	note := func(order string, o *idempotency.StandingOrder) {
+		if o != nil {
+			all = append(all, standing{Order: order, By: o.By, Why: o.Why, Since: time.Now().UTC().Add(-o.Age)})
+		}
+	}
+	note("paused", now.Paused)
+	note("restored", now.Restored)
+	if o := now.Restored; o != nil {
+		last := &all[len(all)-1]
+		last.Until = last.Since.Add(o.Lasts)
+	}
+	return all, err
+}
+
+// pause serves POST api/pause.
+func (d *desk) pause(r *http.Request, who string, o order) (what string, n int, err error) {
+	return d.command(r, "pause", func(ctx context.Context) error {
+		return d.Log.Pause(ctx, idempotency.Decision{By: who, Why: o.Why})
+	})
+}
+
+// resume serves POST api/resume.
+func (d *desk) resume(r *http.Request, _ string, _ order) (what string, n int, err error) {
+	return d.command(r, "resume", d.Log.Resume)
+}
+
+// restored serves POST api/restored.
+func (d *desk) restored(r *http.Request, who string, o order) (what string, n int, err error) {
+	restoration := idempotency.Restoration{By: who}
+	what = "restored"
+	if restoration.Copy, err = timeIn("since", o.Since); err != nil {
+		return what, 0, err
+	}
+	if o.For != "" {
+		if restoration.Lasts, err = time.ParseDuration(o.For); err != nil {
+			return what, 0, failf(http.StatusBadRequest, "for must be a duration such as 72h")
+		}
+	}
+	what += " since " + restoration.Copy.UTC().Format(time.DateTime)
+	return d.command(r, what, func(ctx context.Context) error { return d.Log.Restored(ctx, restoration) })
+}
+
+// command gives the log a standing order.
+func (d *desk) command(r *http.Request, what string, give func(context.Context) error) (string, int, error) {
+	if d.Log == nil {
+		return what, 0, failf(http.StatusNotFound, "this handler has no idempotency log")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	if err := give(ctx); err != nil {
+		return what, 0, err
+	}
+	return what, 1, nil
+}

@@ -1,0 +1,54 @@
+package ops_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/ops"
+)
+
+// TestPauseIsShownToEverybody has a person pause the log and resume it: the page and the JSON tell
+// who, since when and why, and the logger has both actions.
+func TestPauseIsShownToEverybody(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	confirm := b.withdraw("order-42/confirm")
+	require.Equal(t, "[]\n", b.read("api/standing"))
+	require.Contains(t, b.refused(http.StatusBadRequest, "api/pause", map[string]any{}), "Why")
+	b.act("api/pause", map[string]any{"why": "<b>doubled</b>"})
+	assert.Regexp(t, `^\[{"order":"paused","by":"`+person+`","why":".*doubled.*","since":"20..-`, b.read("api/standing"))
+	shown := b.read("")
+	assert.Contains(t, shown, "The log is paused by <bdi>"+person+"</bdi> since ")
+	assert.Contains(t, shown, "&lt;b&gt;doubled")
+	assert.ErrorIs(t, confirm(), idempotency.ErrPaused)
+	b.act("api/resume", map[string]any{})
+	assert.NotContains(t, b.read(""), "doubled")
+	assert.NoError(t, confirm())
+	assert.Contains(t, b.actions.String(), "what=pause why=<b>doubled</b>")
+	assert.Contains(t, b.actions.String(), "what=resume")
+}
+
+func TestRestoredStoreIsShown(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.refused(http.StatusBadRequest, "api/restored", map[string]any{"since": "2999-01-01 00:00:00"})
+	b.refused(http.StatusBadRequest, "api/restored", map[string]any{"since": "2026-01-01 00:00:00", "for": "a day"})
+	b.act("api/restored", map[string]any{"since": "2026-01-01 00:00:00", "for": "72h"})
+	want := `"order":"restored","by":"` + person + `","why":"the store is a copy of 2026-01-01 00:00:00 UTC",.*"until":`
+	assert.Regexp(t, want, b.read("api/standing"))
+	assert.Contains(t, b.read(""), "the store is a copy of 2026-01-01 00:00:00 UTC")
+	assert.Contains(t, b.actions.String(), `what="restored since 2026-01-01 00:00:00"`)
+}
+
+func TestHandlerWithoutALogCannotPause(t *testing.T) {
+	t.Parallel()
+	b := open(t, func(o *ops.Options) { o.Log = nil })
+	b.refused(http.StatusNotFound, "api/pause", map[string]any{"why": "a test"})
+	b.refused(http.StatusNotFound, "api/resume", map[string]any{})
+	status, _ := b.get("api/standing")
+	assert.Equal(t, http.StatusNotFound, status)
+}
