@@ -113,7 +113,7 @@ const (
 	errLocked  = redact.Text("another process has the file open; stop that process or use another file")
 	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or read Restore in docs/second-year.md: a backup lacks all that came after it")
 	errClosed  = redact.Text("the file is closed; open it again")
-	errDamaged = redact.Text("the file is damaged; stop the program, keep the file, and read Restore in docs/second-year.md: a backup lacks all that came after it")
+	errDamaged = redact.Text("the file is damaged; stop the program, keep the file, restore a backup, and run \"lending-ops restored\" before anything is sent: see docs/second-year.md")
 )
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }

@@ -192,7 +192,7 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
 			require.ErrorContains(t, inbox.Ready(t.Context()), "; stop the program, keep the file, "+
-				"and read Restore in docs/second-year.md: a backup lacks all that came after it")
+				"restore a backup, and run \"lending-ops restored\" before anything is sent: see docs/second-year.md")
 			_, err = inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 			require.Error(t, err)
 			_ = inbox.Close()

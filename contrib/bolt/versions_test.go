@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go/internal/test/released"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -84,4 +85,31 @@ func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+func TestErasedCustomerIsInNoDump(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	inbox := open(t, filepath.Join(folder, "inbox"), nil)
+	entries, err := lendingbolt.OpenIdempotencyStore(filepath.Join(folder, "entries"), nil)
+	require.NoError(t, err)
+	storetest.Erase(t, entries, inbox, func() (all string) {
+		copied := t.TempDir() // what bbolt compact keeps
+		require.NoError(t, os.CopyFS(copied, os.DirFS(folder)))
+		for _, name := range []string{"inbox", "entries"} {
+			db, err := bbolt.Open(filepath.Join(copied, name), 0o600, nil)
+			require.NoError(t, err)
+			require.NoError(t, db.View(func(tx *bbolt.Tx) error {
+				return tx.ForEach(func(_ []byte, bucket *bbolt.Bucket) error {
+					return bucket.ForEach(func(key, value []byte) error {
+						all += string(key) + string(value) + "\n"
+						return nil
+					})
+				})
+			}))
+			require.NoError(t, db.Close())
+		}
+		return all
+	})
+	require.NoError(t, entries.Close())
 }

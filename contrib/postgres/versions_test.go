@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/internal/test/released"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 
@@ -103,10 +104,5 @@ func TestErasedPersonIsInNoDump(t *testing.T) {
 	for _, canary := range []string{person, code, hexOf(person), hexOf(code)} {
 		require.NotContains(t, dump(), canary, "encrypted")
 	}
-	plain := put("plain", nil)
-	require.Contains(t, dump(), hexOf(code))
-	require.Equal(t, 2, must(plain.Erase(t.Context(), webhook.Decision{By: "kim", Why: "asked"}, person)))
-	for _, canary := range []string{person, code, hexOf(person), hexOf(code)} {
-		require.NotContains(t, dump(), canary, "erased")
-	}
+	storetest.Erase(t, storesOf(pool).idempotency, inboxOf(pool, nil), dump)
 }

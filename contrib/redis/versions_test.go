@@ -2,6 +2,7 @@ package lendingredis_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/released"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -132,4 +134,26 @@ func TestEncryptedEventWaitsForItsKey(t *testing.T) {
 	require.Equal(t, "0:\x00\x01", later[0][:4], "the claim is no try")
 	_, err = without.Erase(t.Context(), webhook.Decision{By: "kim", Why: "asked"}, "the person's id")
 	require.ErrorContains(t, err, "check the encryption keys of the inbox")
+}
+
+// A stream keeps the bytes of a deleted event until the events beside it are gone: the dump has the
+// events that the stream lists.
+func TestErasedCustomerIsInNoDump(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	client := server.client()
+	defer client.Close()
+	require.NoError(t, client.ConfigSet(t.Context(), "rdbcompression", "no").Err())
+	inbox, err := lendingredis.NewInbox(t.Context(), client, "inbox", nil)
+	require.NoError(t, err)
+	storetest.Erase(t, storeOf(client, "entries"), inbox, func() (all string) {
+		for _, key := range client.Keys(t.Context(), "*").Val() {
+			value := client.Dump(t.Context(), key).Val()
+			if client.Type(t.Context(), key).Val() == "stream" {
+				value = fmt.Sprint(client.XRange(t.Context(), key, "-", "+").Val())
+			}
+			all += key + value + "\n"
+		}
+		return all
+	})
 }

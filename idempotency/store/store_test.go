@@ -53,3 +53,17 @@ func TestMemoryListsTheOldestFirst(t *testing.T) {
 	require.Equal(t, want, got)
 	require.True(t, slices.IsSortedFunc(entries, func(a, b store.Entry) int { return cmp.Compare(b.Age, a.Age) }))
 }
+
+func TestErasedCustomerIsInNoDump(t *testing.T) {
+	t.Parallel()
+	memory := store.NewMemory()
+	storetest.Erase(t, memory, nil, func() (all string) {
+		states := []store.State{store.Free, store.Done, store.Forgotten}
+		entries, err := memory.List(t.Context(), store.Filter{States: states, Limit: 100})
+		require.NoError(t, err)
+		for _, entry := range entries {
+			all += entry.Key + entry.Lock + string(entry.Data)
+		}
+		return all
+	})
+}

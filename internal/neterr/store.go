@@ -55,8 +55,14 @@ func storeCode(err error) (server, code string) {
 	return "", ""
 }
 
+// closed are the errors of pgxpool, bolt and go-redis after their Close.
+var closed = []string{"closed pool", "database not open", "redis: client is closed"}
+
 // describeStore returns the code of a server, and its meaning if that is known.
 func describeStore(err error) (text string, ok bool) {
+	if slices.ContainsFunc(closed, func(end string) bool { return strings.HasSuffix(err.Error(), end) }) {
+		return "the store is closed; close it after the client and its workers", true
+	}
 	server, code := storeCode(err)
 	if strings.ContainsFunc(code, func(c rune) bool { return (c < 'A' || c > 'Z') && (c < '0' || c > '9') }) || code == "" {
 		return "", false

@@ -23,6 +23,7 @@ func (redisError) RedisError()     {}
 
 func TestAnswersOfStoresNameTheNextStep(t *testing.T) {
 	const pooler = "a pooler without prepared statements; set default_query_exec_mode=exec in the connection string"
+	const isClosed = "the store is closed; close it after the client and its workers"
 	for _, test := range []struct {
 		err    error
 		want   string
@@ -53,6 +54,9 @@ func TestAnswersOfStoresNameTheNextStep(t *testing.T) {
 			"Redis answered NOPERM: the user lacks a right; grant all commands for the keys of the store, also in scripts", true,
 		},
 		{redisError("ERR SHHH"), "Redis answered ERR", false},
+		{errors.New("closed pool"), isClosed, false},
+		{fmt.Errorf("SHHH: %w", errors.New("database not open")), isClosed, false},
+		{errors.New("redis: client is closed"), isClosed, false},
 		{redisError("shhh"), "failed (neterr_test.redisError)", false},
 	} {
 		t.Run(test.err.Error()+test.want, func(t *testing.T) {
