@@ -23,5 +23,5 @@ func openForWorker(path string) (store.Store, func() error, error) {
 // those of -onboardings 300 -workerkills 60 -readlag 500ms.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	longrun.Kills(t)
-	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), 1, nil)
+	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), onboardingtest.How{Replicas: 1})
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"flag"
 	"os"
-	"os/exec"
-	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,23 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fleetVariable is the number of concurrent workers in the kill test of the log.
-const fleetVariable = "LENDING_TEST_FLEET"
-
-// openForWorker opens the store of a process in the kill test of the log. The first process of a
-// fleet starts the others, which end soon after it.
+// openForWorker opens the store of a process in the kill test of the log.
 func openForWorker(url string) (store.Store, func() error, error) {
-	others, _ := strconv.Atoi(os.Getenv(fleetVariable))
-	for range others - 1 {
-		other := exec.Command(os.Args[0], "-test.run=^$")
-		other.Env = append(os.Environ(), fleetVariable+"=")
-		if _, err := other.StdinPipe(); err != nil {
-			return nil, nil, err
-		}
-		if err := other.Start(); err != nil {
-			return nil, nil, err
-		}
-	}
 	pool, err := pgxpool.New(context.Background(), url)
 	if err != nil {
 		return nil, nil, err

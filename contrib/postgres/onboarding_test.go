@@ -2,21 +2,75 @@ package lendingpostgres_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/require"
+
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // Mutations with keys happen once, however often the worker and PostgreSQL are killed.
 // Two replicas carry the orders out as in AGENTS.md, in a long run 240 orders.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
+	killWorkers(t, onboardingtest.How{Replicas: 2}, nil)
+}
+
+// The same, while the fleet changes from the build of the last release to that of today. CONTRIBUTING
+// tells how to choose another commit.
+func TestMutationsAreDoneOnceByTwoBuilds(t *testing.T) {
+	longrun.Kills(t)
+	killWorkers(t, onboardingtest.How{Replicas: 2, Earlier: onboardingtest.Earlier(t)}, nil)
+}
+
+// The same, while the service moves: one replica after the other uses the new address.
+func TestMutationsAreDoneOnceInAMove(t *testing.T) {
+	longrun.Kills(t)
+	killWorkers(t, onboardingtest.How{Replicas: 2, Moves: true}, nil)
+}
+
+// The same with a single replica, while the log is restored from a copy again and again.
+func TestMutationsAreDoneOnceInARestoredLog(t *testing.T) {
+	longrun.Kills(t)
+	restores, copied := 0, time.Time{}
+	killWorkers(t, onboardingtest.How{Replicas: 1}, func(url string) {
+		ctx := t.Context()
+		pool := connect(t, url)
+		defer pool.Close()
+		do := func(statement string) {
+			_, err := pool.Exec(ctx, statement)
+			require.NoError(t, err)
+		}
+		if copied.IsZero() {
+			copied = time.Now()
+			do("DROP TABLE IF EXISTS copy")
+			do("CREATE TABLE copy AS TABLE lending_idempotency")
+			return
+		}
+		do("TRUNCATE lending_idempotency")
+		do("INSERT INTO lending_idempotency TABLE copy")
+		log := must(idempotency.NewLog(must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), nil))
+		require.NoError(t, log.Restored(ctx, idempotency.Restoration{By: "the trial", Copy: copied}))
+		restores, copied = restores+1, time.Time{}
+	})
+	t.Logf("the log restored %d times", restores)
+}
+
+// killWorkers kills workers and PostgreSQL, and calls between after each restart.
+func killWorkers(t *testing.T, how onboardingtest.How, between func(url string)) {
+	t.Helper()
 	cluster := pgtest.Run(t)
 	url := migratedURL(t, databaseIn(t, cluster))
 	restarts := 0
-	onboardingtest.Kill(t, url, 2, func() {
+	how.Between = func() {
 		require.NoError(t, cluster.Restart())
-		restarts++
-	})
+		if restarts++; between != nil {
+			between(url)
+		}
+	}
+	onboardingtest.Kill(t, url, how)
 	t.Logf("PostgreSQL killed and restarted %d times", restarts)
 }

@@ -21,10 +21,10 @@ func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	longrun.Kills(t)
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0
-	onboardingtest.Kill(t, server.address(), 2, func() {
+	onboardingtest.Kill(t, server.address(), onboardingtest.How{Replicas: 2, Between: func() {
 		server.kill()
 		server.start(t)
 		restarts++
-	})
+	}})
 	t.Logf("Redis killed and restarted %d times", restarts)
 }

@@ -11,45 +11,33 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// Where workers report, below the address of the service.
-const (
-	// DoubtsPath takes a key of which a worker does not know what became of it: it follows.
-	DoubtsPath = "/doubts/"
-	// BooksPath shows a person whether a mutation happened, as an employee of the service would
-	// say it: the customer's e-mail address and the key, which is an order and a step, follow.
-	BooksPath = "/books/"
-)
+// BooksPath is a path below the address of the service, where a person reads whether a mutation happened, as an employee
+// of the service would say it. The customer's e-mail address and the key follow; the key is an order and a step.
+const BooksPath = "/books/"
 
-// books counts keys in doubt, and keys looked up by a person.
+// books keeps the keys looked up by a person.
 type books struct {
-	mu               sync.Mutex
-	inDoubt, lookups map[string]bool
+	mu      sync.Mutex
+	lookups map[string]bool
 }
 
 func (b *books) serve(mux *http.ServeMux, service *lendingtest.Service, asked func()) {
-	b.inDoubt, b.lookups = map[string]bool{}, map[string]bool{}
-	note := func(in map[string]bool, key string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		in[key] = true
-	}
-	mux.HandleFunc("POST "+DoubtsPath+"{key...}", func(_ http.ResponseWriter, q *http.Request) {
-		note(b.inDoubt, q.PathValue("key"))
-	})
+	b.lookups = map[string]bool{}
 	mux.HandleFunc("GET "+BooksPath+"{email}/{key...}", func(w http.ResponseWriter, q *http.Request) {
 		asked()
 		key := q.PathValue("key")
-		note(b.inDoubt, key)
-		note(b.lookups, key)
+		b.mu.Lock()
+		b.lookups[key] = true
+		b.mu.Unlock()
 		_, step, _ := strings.Cut(key, "/")
 		_, _ = fmt.Fprint(w, Happened(service.Snapshot(), q.PathValue("email"), step))
 	})
 }
 
-func (b *books) result() (inDoubt, lookups []string) {
+func (b *books) reviewed() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Sorted(maps.Keys(b.inDoubt)), slices.Sorted(maps.Keys(b.lookups))
+	return slices.Sorted(maps.Keys(b.lookups))
 }
 
 // Happened tells whether a step of a customer's only order is done.

@@ -52,6 +52,10 @@ type Trial struct {
 	// ends when all orders are done. Its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
+	// Refused reports from the output of a worker that gave up whether another worker takes over; nil
+	// for never.
+	Refused func(said string) bool
+
 	// Killed is called between two workers, for example to kill the server of the log; nil for
 	// nothing.
 	Killed func()
@@ -64,7 +68,6 @@ type Result struct {
 	Lost     int // lost responses
 	State    lendingtest.Snapshot
 	After    time.Duration             // from the last fault, kill or verdict of a person to the end
-	InDoubt  []string                  // keys whose outcome a worker did not know
 	Reviewed []string                  // keys that a person looked up
 	executed map[string]map[string]int // by route and customer
 }
@@ -110,7 +113,7 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 		Elapsed: time.Since(r.start), After: after, Kills: r.kills, Lost: int(r.lost.Load()), State: r.service.Snapshot(),
 		executed: map[string]map[string]int{},
 	}
-	result.InDoubt, result.Reviewed = r.books.result()
+	result.Reviewed = r.books.reviewed()
 	for _, route := range routes {
 		all, executed := r.service.ExecutedFor(route), map[string]int{}
 		for _, customer := range t.Customers {
@@ -248,6 +251,8 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 				return true, nil
 			case ctx.Err() != nil:
 				return false, ctx.Err()
+			case !killed && r.Refused != nil && r.Refused(said.String()):
+				return false, nil
 			case !killed:
 				return false, fmt.Errorf("the worker gave up: %w: %s", err, said.String())
 			}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 var (
@@ -31,6 +33,7 @@ const (
 	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the worker process
 	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // location of the log
 	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders and lag of reads
+	movesVariable  = "LENDING_ONBOARDINGTEST_MOVES"  // the addresses of a moving service
 )
 
 const (
@@ -66,9 +69,12 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	if err != nil {
 		return err
 	}
-	log, err := idempotency.NewLog(entries, &idempotency.Options{
-		MaxLateness: held + lag + margin, SafeToRepeat: order.SafeToRepeat,
-	})
+	opts := &idempotency.Options{MaxLateness: held + lag + margin, SafeToRepeat: order.SafeToRepeat}
+	for base := range strings.FieldsSeq(os.Getenv(movesVariable)) {
+		former := idempotency.Account{BaseURL: base, Username: lendingtest.AdministratorUsername}
+		opts.Formerly = append(opts.Formerly, former)
+	}
+	log, err := idempotency.NewLog(entries, opts)
 	if err == nil {
 		err = work(context.Background(), address, n, log)
 	}
@@ -78,10 +84,17 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	return err
 }
 
-// Size returns the number of customers and the number of kills, from the flags.
-func Size() (orders, workerKills int) { return *customers, *kills }
+// How is how the workers of [Kill] run.
+type How struct {
+	Replicas int    // workers at the same time
+	Between  func() // called from time to time, for example to restart the server of the log; may be nil
+	// Up to two thirds of the kills, every second worker is the program Earlier, or uses the first
+	// address of a moving service.
+	Earlier string // "" for the program of today
+	Moves   bool
+}
 
-// many is a number of customers for which some keys are in doubt.
+// many is a number of customers for which some keys need a person.
 const many = 100
 
 // Kill runs a worker with its log in store through the whole approval, and kills the worker many
@@ -89,28 +102,46 @@ const many = 100
 // at the end, although its call succeeded, or if a command ran twice that must not.
 //
 // Replicas of the worker share the store, and carry the orders out as in AGENTS.md. A person ends
-// the doubts of each fourth order. If between is not nil, Kill calls it from time to time, for
-// example to restart the server of the log.
-func Kill(t *testing.T, entries string, replicas int, between func()) {
+// the doubts of each fourth order.
+func Kill(t *testing.T, entries string, how How) {
 	t.Helper()
-	if replicas > 1 && longrun.Wanted() && *customers < proven {
+	if how.Replicas > 1 && longrun.Wanted() && *customers < proven {
 		*customers, *kills, *lost = proven, proven/4, 0.15
 	}
-	killed := 0
+	var killed, started, earlier, refused atomic.Int64
 	_, emails := order.Orders(*customers)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*customers)*time.Second)
 	defer cancel()
 	result, err := onboarding.Trial{
-		Customers: emails, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Fleet: replicas,
+		Customers: emails, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Fleet: how.Replicas,
 		Killed: func() {
-			if killed++; between != nil && killed%4 == 2 {
-				between()
+			if killed.Add(1)%4 == 2 && how.Between != nil {
+				how.Between()
 			}
 		},
+		Refused: func(said string) bool {
+			isNewer := strings.Contains(said, "update this replica")
+			if isNewer {
+				refused.Add(1)
+			}
+			return isNewer
+		},
 		Worker: func(address string) *exec.Cmd {
-			worker := exec.Command(os.Args[0], "-test.run=^$")
-			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+entries,
+			program, base := os.Args[0], address
+			moved := strings.Replace(address, "127.0.0.1", "localhost", 1)
+			switch isNext := started.Add(1)%2 == 0 || 3*killed.Load() > 2*int64(*kills); {
+			case isNext && how.Moves:
+				base = moved
+			case !isNext && how.Earlier != "":
+				program = how.Earlier
+				earlier.Add(1)
+			}
+			worker := exec.Command(program, "-test.run=^$")
+			worker.Env = append(os.Environ(), workerVariable+"="+base, storeVariable+"="+entries,
 				howVariable+fmt.Sprintf("=%d %d", *customers, *lag))
+			if how.Moves {
+				worker.Env = append(worker.Env, movesVariable+"="+address+" "+moved)
+			}
 			return worker
 		},
 	}.Run(ctx)
@@ -123,13 +154,15 @@ func Kill(t *testing.T, entries string, replicas int, between func()) {
 	}
 	t.Logf("%d onboardings in %s, the worker killed %d times, %d responses lost or cut, reads %s late%s",
 		*customers, result.Elapsed.Round(time.Millisecond), result.Kills, result.Lost, *lag, table.String())
-	t.Logf("%d keys were in doubt; persons looked up %d of them %v", len(result.InDoubt), len(result.Reviewed), result.Reviewed)
+	t.Logf("%d of %d workers were of the earlier build, and %d ended at a value of the newer build",
+		earlier.Load(), started.Load(), refused.Load())
+	t.Logf("persons looked up %d keys %v", len(result.Reviewed), result.Reviewed)
 	t.Logf("all orders ended %s after the last fault, kill or verdict", result.After.Round(time.Millisecond))
 	if result.After > time.Minute {
 		t.Errorf("an order ended %s after the last fault, kill or verdict", result.After)
 	}
-	if *customers >= many && len(result.InDoubt) == 0 {
-		t.Error("no key was in doubt: this test shows nothing")
+	if *customers >= many && len(result.Reviewed) == 0 {
+		t.Error("no key needed a person: this test shows nothing")
 	}
 	needed := slices.DeleteFunc(result.Reviewed, func(key string) bool {
 		id, _, _ := strings.Cut(key, "/")

@@ -29,9 +29,6 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 	defer client.Close()
 	all, _ := order.Orders(orderCount)
 	k := &keyed{log: log, address: address, table: order.NewTable(all...)}
-	if err := k.reportLeft(ctx); err != nil {
-		return err
-	}
 	ctx, k.stop = context.WithCancelCause(ctx)
 	partner := &order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: persons}
 	k.worker, err = partner.Worker(k.table, &orders.Options{
@@ -69,7 +66,7 @@ type keyed struct {
 	asked   sync.Map // the keys that a person looks up
 }
 
-// report counts the doubts, asks a person if one is needed, and ends the work after the last order.
+// report asks a person if one is needed, and ends the work after the last order.
 func (k *keyed) report(ctx context.Context, r orders.Result) {
 	if o := k.table.Get(r.Order); o.State == order.Over {
 		k.stop(fmt.Errorf("%s is over: %s", r.Order, o.Reason))
@@ -78,14 +75,9 @@ func (k *keyed) report(ctx context.Context, r orders.Result) {
 		k.stop(errAllDone)
 	}
 	failed, ok := errors.AsType[*lending.Error](r.Err)
-	if ok && failed.IdempotencyKey != "" && failed.Outcome == lending.OutcomeUnknown {
-		if err := k.reportDoubt(ctx, failed.IdempotencyKey); err != nil {
-			k.stop(err)
-		}
-	}
 	switch {
 	case !r.Next.Person:
-	case !ok || failed.IdempotencyKey == "":
+	case !ok || failed.IdempotencyKey == "" || !errors.Is(r.Err, idempotency.ErrNeedsReview):
 		k.stop(fmt.Errorf("%s: %w", r.Order, r.Err))
 	default:
 		if _, known := k.asked.LoadOrStore(failed.IdempotencyKey, true); known {
@@ -117,7 +109,7 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 			<-time.After(wait)
 			continue
 		}
-		seen, err := ask(ctx, http.MethodGet, k.address+onboarding.BooksPath+email+"/"+failed.Key)
+		seen, err := ask(ctx, k.address+onboarding.BooksPath+email+"/"+failed.Key)
 		if err != nil {
 			return err
 		}
@@ -142,32 +134,9 @@ func unlessRetried(err error) error {
 	return err
 }
 
-// reportDoubt reports a key for the count.
-func (k *keyed) reportDoubt(ctx context.Context, key string) error {
-	_, err := ask(ctx, http.MethodPost, k.address+onboarding.DoubtsPath+key)
-	return err
-}
-
-// reportLeft reports the keys in doubt of an earlier worker.
-func (k *keyed) reportLeft(ctx context.Context) error {
-	filter := idempotency.Filter{States: idempotency.InDoubtStates()}
-	for {
-		page, err := k.log.Keys(ctx, filter)
-		if err != nil || len(page) == 0 {
-			return unlessRetried(err)
-		}
-		for _, entry := range page {
-			if err := k.reportDoubt(ctx, entry.Key); err != nil {
-				return err
-			}
-			filter.After = entry.Position
-		}
-	}
-}
-
 // ask reads a page of the trial that is not the service's.
-func ask(ctx context.Context, method, address string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, address, nil)
+func ask(ctx context.Context, address string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return "", err
 	}
