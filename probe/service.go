@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,7 +54,7 @@ func parse(text []byte, path string) (*Service, error) {
 	case s.Version > version:
 		return nil, fmt.Errorf("lending/probe: %s has version %d, and this program reads version %d; update the program",
 			path, s.Version, version)
-	case err != nil || s.Version < 1 || s.Facts == nil || s.Shapes == nil:
+	case err != nil || s.Version < 1 || s.Shapes == nil:
 		return nil, fmt.Errorf("lending/probe: %s is not a service.json of lending-probe; name another file", path)
 	}
 	for _, text := range s.Facts {
@@ -68,6 +67,7 @@ func parse(text []byte, path string) (*Service, error) {
 
 // Save writes a service.json, whole or not at all.
 func (s *Service) Save(path string) error {
+	s.Version = version
 	text, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s *Service) Save(path string) error {
 
 // writeFile replaces a file, so that a kill leaves the old or the new text.
 func writeFile(path string, text []byte) error {
-	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new*")
+	next, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the caller's file
 	if err != nil {
 		return err
 	}
@@ -125,14 +125,17 @@ func differences(earlier, later *Service) (all []difference) {
 	return all
 }
 
-// forgetUnknown removes places of now without a counterpart in was: the records of a list that was
-// always empty, and the values of a field that was always null.
+// forgetUnknown removes places of now without a counterpart in was: the records of a list or map that
+// was always empty, and the values of a field that was always null.
 func forgetUnknown(was, now *shapes.Shape) {
 	switch {
 	case was == nil || now == nil:
 		return
 	case was.Items == nil:
 		now.Items = nil
+	}
+	if was.Map && was.Values == nil {
+		now.Values = nil
 	}
 	for name, field := range now.Fields {
 		if known := was.Fields[name]; known != nil && known.Class() == "null" {

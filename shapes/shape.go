@@ -52,7 +52,7 @@ func (s *Shape) add(name, text []byte, i, depth int) (end int) {
 			return jsonsplit.End(text, i)
 		}
 		if text[i] == '{' {
-			return s.addMembers(text, i, depth)
+			return s.addMembers(name, text, i, depth)
 		}
 		s.Kinds["list"]++
 		for i = jsonsplit.Space(text, i+1); text[i] != ']'; i = jsonsplit.Next(text, i) {
@@ -76,8 +76,9 @@ func (s *Shape) add(name, text []byte, i, depth int) (end int) {
 	return end
 }
 
-func (s *Shape) addMembers(text []byte, i, depth int) (end int) {
+func (s *Shape) addMembers(own, text []byte, i, depth int) (end int) {
 	s.Kinds["object"]++
+	s.Map = s.Map || string(own) == "extraInformation" // the caller of create-application chooses its names
 	all, data := 0, 0
 	for i = jsonsplit.Space(text, i+1); text[i] != '}'; i = jsonsplit.Next(text, i) {
 		name, value := jsonsplit.Member(text, i)
@@ -90,8 +91,34 @@ func (s *Shape) addMembers(text []byte, i, depth int) (end int) {
 		all++
 		i = field.add(name, text, value, depth+1)
 	}
-	s.Map = s.Map || data > 0 && 2*data >= all
+	s.Map = s.Map || data > 0 && 2*data >= all && s.membersAreAlike()
 	return i + 1
+}
+
+// membersAreAlike reports whether all members have values of one kind, or null: a record has several.
+func (s *Shape) membersAreAlike() bool {
+	alike := family(s.Values.Class())
+	for _, field := range s.Fields {
+		class := family(field.Class())
+		if alike == "null" {
+			alike = class
+		}
+		if class != alike && class != "null" {
+			return false
+		}
+	}
+	return true
+}
+
+// isRecord reports whether a field is in most of several objects: an object with odd names does not make them a map.
+func (s *Shape) isRecord() bool {
+	objects := s.Kinds["object"]
+	for _, field := range s.Fields {
+		if !s.Map && objects > 1 && 2*field.Count() > objects {
+			return true
+		}
+	}
+	return false
 }
 
 // member returns the shape of a member with a name that is no known field.
@@ -168,6 +195,7 @@ func merge(into, from *Shape) *Shape {
 	if into.Fields == nil && from.Fields != nil {
 		into.Fields = map[string]*Shape{}
 	}
+	into.Map = (into.Map || from.Map) && !into.isRecord() && !from.isRecord()
 	for kind, n := range from.Kinds {
 		into.Kinds[kind] += n
 	}
@@ -186,7 +214,6 @@ func merge(into, from *Shape) *Shape {
 	for end, n := range from.Times {
 		into.countTime(end, n)
 	}
-	into.Map = into.Map || from.Map
 	into.Values, into.Items = merge(into.Values, from.Values), merge(into.Items, from.Items)
 	return into
 }
@@ -266,7 +293,7 @@ func (s *Shape) places(path string, optional bool) map[string]string {
 		return nil
 	}
 	what := s.Class()
-	if what == "object" && s.Values != nil && len(s.Fields) == 0 {
+	if what == "object" && (s.Map || s.Values != nil) && len(s.Fields) == 0 {
 		what = "map"
 	}
 	if s.Kinds["null"] > 0 && what != "null" {
