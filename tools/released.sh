@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 root=$(sed -n 's/^module //p' go.mod)
 version=$(head -1 dist/TAGS)
 work=$PWD/.tools/released
-own="$work/mod/cache/download/$root $work/mod/$(dirname "$root")"
+# What the last run got of these modules: the go command takes a version for what it was then.
+own="$work/mod/cache/download/$root $work/mod/$(dirname "$root") $work/mod/cache/vcs"
+export GODEBUG=goindex=0 # its index of packages, too
 mkdir -p "$work/mod"
 chmod -R u+w "$work" && rm -rf "$work/shop" "$work/git" $own
 parties=file://$(go env GOMODCACHE)/cache/download

@@ -37,7 +37,7 @@ func words(arguments []string) (lines []string, err error) {
 	texts, files := map[string]string{}, token.NewFileSet()
 	err = fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			if path.Base(name) == "testdata" || strings.HasPrefix(name, ".") && name != "." {
+			if path.Base(name) == "testdata" || name == "dist" || strings.HasPrefix(name, ".") && name != "." {
 				return fs.SkipDir
 			}
 			return err
