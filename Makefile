@@ -140,8 +140,8 @@ cross: ## Run the tests of what counts on 32 bits, where linux/386 runs, and com
 axe-peer: ## Run tests/browser, and judge the pages with axe-core in chromium; says so and goes on without when npm cannot be had
 	@tools/axe.sh $(BIN)/axe
 
-openapi-peer: ## Run tests/openapi, and have Prism judge every answer of lendingtest; says so and goes on without when npm cannot be had
-	@tools/prism.sh $(BIN)/prism
+openapi-peer: ## Run tests/openapi, and generate TypeScript of lendingtest/openapi.yaml; says so and goes on without when npm cannot be had
+	@tools/openapi.sh $(BIN)/openapi
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB) $(TESTS),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)

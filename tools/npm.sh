@@ -1,4 +1,4 @@
-# For axe.sh and prism.sh, which source this file with the name of their gate in $gate. That npm or its
+# For axe.sh and openapi.sh, which source this file with the name of their gate in $gate. That npm or its
 # registry cannot be had is a fact about the machine, not about the code: the gate says so, and runs the tests that need
 # no package.
 

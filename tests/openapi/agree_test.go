@@ -41,7 +41,6 @@ var accounts = []string{"account-1", "7", "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{suite: newSuite(t)}
-	w.prism = nil // tools differ at the borders of the formats "email" and "uri"
 	w.customer = lending.CustomerID(uuid.MustParse(w.service.AddCustomer(lendingtest.Customer{}).ID))
 	application := lendingtest.Application{CustomerID: w.customer.String(), Offer: &lendingtest.Offer{}}
 	for _, id := range accounts {
