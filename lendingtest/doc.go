@@ -41,8 +41,8 @@
 // # Control from another process
 //
 // Package control offers the same methods over HTTP, for Go programs and other languages: CONTROL.md
-// in this folder describes the requests, with examples for curl. It also plays scenarios. The
-// program cmd/lending-sandbox is the service on a port, with the control as an option.
+// in this folder describes the requests, with examples for curl. The program cmd/lending-sandbox is
+// the service on a port, with the control as an option.
 //
 // # Testing your own code
 //

@@ -1,7 +1,6 @@
 package lendingtest_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -275,67 +273,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	assert.Greater(t, total, 16<<20)
 }
 
-// A scenario plays on the clock of a bubble, and tells watchers what could not be done.
-func TestPlay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		var failed []error
-		c := control.New(r.Service, &control.Options{Failed: func(err error) { failed = append(failed, err) }})
-		require.NoError(t, c.Play([]byte(`[
-			{"on":"GET /api/Application/process-application/{applicationId}","after":"10m","order":"update",
-				"body":{"id":"{applicationId}","set":{"status":"On Hold"}}},
-			{"on":"GET /api/Application/application-status/{applicationId}","after":"30m","order":"fail",
-				"body":{"route":"GET /api/Application/application-status/{applicationId}","fault":{"status":503}}},
-			{"after":"1h","order":"update","body":{"id":"x","set":{}}},
-			{"after":"2h","order":"expire-tokens"}]`)))
-		app := r.offered()
-		status := func() string { return r.get("/api/Application/application-status/" + app).text() }
-		assert.Equal(t, lendingtest.StatusOfferReady, status())
-		time.Sleep(10 * time.Minute) //nolint:forbidigo // on the bubble's clock
-		synctest.Wait()
-		assert.Equal(t, "On Hold", status())
-		time.Sleep(20 * time.Minute) //nolint:forbidigo // on the bubble's clock
-		synctest.Wait()
-		r.get("/api/Application/application-status/"+app).refused(503, "InjectedFault")
-		time.Sleep(30 * time.Minute) //nolint:forbidigo // on the bubble's clock
-		synctest.Wait()
-		require.Len(t, failed, 1)
-		require.EqualError(t, failed[0],
-			`lendingtest: the scenario's update: no customer, application, loan or subscription "x"`)
-		r.token = r.Token(lendingtest.Username)
-		r.Reset()
-		r.token = r.Token(lendingtest.Username)
-		r.Advance(30 * time.Minute)
-		r.post("/api/Authenication/refresh-token", "").ok() // the last step went with the rest
-	})
-	for _, test := range []struct{ scenario, says string }{
-		{`{}`, "the scenario: json"},
-		{`[{"order":"snapshot"}]`, `no order "snapshot" that changes something`},
-		{`[{"order":"reset","on":"x"}]`, "no route"},
-		{`[{"order":"reset","after":"-1m"}]`, "after is negative"},
-		{`[{"ordre":"reset"}]`, "ordre"},
-		{
-			`[{"order":"reset"},{"order":"fail","body":{"route":"*","fault":{"stauts":503}}}]`,
-			`step 2 of the scenario: fail: the body: json: unknown field "stauts"`,
-		},
-		{`[{"order":"fail","body":{"route":"GET /api/x","fault":{"status":503}}}]`, "no route"},
-		{`[{"order":"update","body":{"id":"x","set":{"stauts":"y"}}}]`, `unknown field "stauts"`},
-		{`[{"order":"update","body":{"id":"{loanId}","set":{"isClosed":true}}}]`, "{loanId} needs on"},
-		{
-			`[{"order":"update","on":"GET /api/Loan/get-loan/{loanId}","body":{"id":"{loanID}","set":{}}}]`,
-			"no placeholder {loanID}",
-		},
-		{`[{"order":"repay","body":{"loanId":"x","amount":-5}}]`, "must be above zero"},
-		{`[{"order":"decision","body":{"after":"-1h"}}]`, "after is negative"},
-	} {
-		t.Run(test.scenario, func(t *testing.T) {
-			require.ErrorContains(t, control.New(newRig(t).Service, nil).Play([]byte(test.scenario)), test.says)
-		})
-	}
-}
-
-// Every order of RECIPES.md is obeyed, and its scenario can be played.
+// Every order of RECIPES.md is obeyed.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("RECIPES.md")
@@ -355,8 +293,4 @@ func TestRecipes(t *testing.T) {
 			assert.Equal(t, http.StatusNoContent, resp.StatusCode)
 		})
 	}
-	_, scenario, _ := strings.Cut(string(page), "```json\n")
-	scenario, _, _ = strings.Cut(scenario, "```")
-	require.True(t, json.Valid([]byte(scenario)))
-	require.NoError(t, control.New(r.Service, nil).Play([]byte(scenario)))
 }

@@ -91,14 +91,9 @@ func ask[T any](r *records, f func(*book.State) T) (result T) {
 func (r *records) Now() time.Time { return r.clock.Now() }
 
 // Advance moves the service's clock, also back for a negative d. Tokens, codes and offers expire
-// by this clock. Decisions, repayments and functions of [Service.After] that become due happen
-// before Advance returns. The delays of a [Fault] are in real time. Advance panics for a time before 1970 or after 9999.
+// by this clock. Decisions and repayments that become due happen before Advance
+// returns. The delays of a [Fault] are in real time. Advance panics for a time before 1970 or after 9999.
 func (r *records) Advance(d time.Duration) { r.clock.Advance(d) }
-
-// After calls f once the service's clock has advanced by d. Reset, Restore and Close forget f.
-func (r *records) After(d time.Duration, f func()) {
-	r.clock.At(r.clock.Now().Add(d), func(time.Time) { f() })
-}
 
 // AddAccount adds an account, or replaces the account with the same user name. It fills in empty
 // fields and returns the account: a user name, a password, and a new partner unless the account

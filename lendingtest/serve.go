@@ -140,14 +140,7 @@ func (x *exchange) run() (a *rules.Answer, err error) {
 		return nil, rules.Refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
 	}
 	a, err = x.call.Run(x.book, func() { x.ran(x.rec.entry, x.call.About) })
-	var row Request
-	x.change(func() {
-		x.rec.entry.Username, x.rec.entry.About = x.call.Username, x.call.About
-		row = x.rec.entry.copy()
-	})
-	if err == nil {
-		x.fire(row)
-	}
+	x.change(func() { x.rec.entry.Username, x.rec.entry.About = x.call.Username, x.call.About })
 	return a, err
 }
 

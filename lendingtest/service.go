@@ -87,13 +87,12 @@ func (s *Service) Close() {
 }
 
 // Reset restores the state in which the service started: no records except those of the option
-// [Restore], no request log, counters, faults, replaced responses, deliveries, jobs or hooks.
+// [Restore], no request log, counters, faults, replaced responses, deliveries or pending decisions.
 // Options and watchers stay.
 //
 // Identifiers start again from the first. Identifiers that a client has stored, for instance in
 // an idempotency log, are then invalid or, worse, belong to other records, so clear both.
 func (s *Service) Reset() {
-	s.watchers.remove(func(own *watcher) bool { return own.ran != nil })
 	s.restore(s.started)
 	s.SetDecision(Decision{})
 	s.late.drop()

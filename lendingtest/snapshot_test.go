@@ -178,7 +178,6 @@ func TestReset(t *testing.T) {
 	r.Advance(time.Hour)
 	seen := 0
 	r.Watch(func(lendingtest.Event) { seen++ })
-	r.On("POST /api/Application/create-application", func(lendingtest.Request) { t.Error("a hook of before") })
 
 	r.Reset()
 	r.wait()

@@ -116,6 +116,5 @@ var orders = [][2]string{
 	{"add-account", `{}`},
 	{"delivery-mode", `{"copies":1,"badSignature":true}`},
 	{"advance", `{"by":"1s"}`},
-	{"play", `{"steps":[{"after":"1s","order":"clear-faults","body":{}}]}`},
 	{"expire-tokens", `{}`},
 }

@@ -1,6 +1,6 @@
 // Sandbox runs the lending service on a port, for tests of a front end or of a client in any
-// language. Its records are in memory, or in a file with -state. Identifiers, codes and tokens
-// are new at each start; -seed makes them repeatable.
+// language. Its records are in memory; with -control their snapshot can be saved and restored.
+// Identifiers, codes and tokens are new at each start; -seed makes them repeatable.
 //
 //	go run ./cmd/lending-sandbox
 //
@@ -28,6 +28,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -77,10 +78,7 @@ type settings struct {
 
 	readLag time.Duration
 
-	seed  uint64 // of identifiers, codes and tokens; 0 means random
-	state string // file that keeps the records across restarts
-
-	scenario string // file with the scenario
+	seed uint64 // of identifiers, codes and tokens; 0 means random
 
 	shapes string // file of package shapes with the fields of real responses
 }
@@ -108,8 +106,6 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
 	flags.DurationVar(&s.readLag, "read-lag", 0, "delay the effect of mutations on reads, like a service that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
-	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
-	flags.StringVar(&s.scenario, "scenario", "", "play the timed orders in this file, see lendingtest/RECIPES.md")
 	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file: a service.json of lending-probe, or what package shapes has learned")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -199,18 +195,8 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	p := s.site(ctx.Done(), printer, append(opts, lendingtest.WithReadLag(s.readLag)))
 	defer p.service.Close()
 	defer p.services.Close()
-	if s.state != "" {
-		if p.unknown, err = restore(p.service, s.state); err != nil {
-			return errors.Join(err, listener.Close())
-		}
-	}
-	if s.scenario != "" {
-		if err := playFile(p.control, s.scenario); err != nil {
-			return errors.Join(err, listener.Close())
-		}
-	}
 	printer.Print(greeting(callable(listener.Addr()), s))
-	err = serve(ctx, listener, p, printer)
+	err = serve(ctx, listener, p)
 	printer.Print("The sandbox has stopped.")
 	return err
 }
@@ -223,7 +209,7 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 		opened++
 		p := newSite(service, s, path, done)
 		p.services = services
-		p.control = control.New(service, &control.Options{Token: s.token, Services: services, Failed: func(err error) { printer.Print(err) }})
+		p.control = control.New(service, &control.Options{Token: s.token, Services: services})
 		if s.log {
 			service.Watch(func(e lendingtest.Event) {
 				switch {
@@ -245,6 +231,23 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 	return fresh("", done, services)
 }
 
+// taught reads the file of -shapes.
+func taught(file string) (lendingtest.Option, error) {
+	learnt, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var service struct{ Shapes json.RawMessage }
+	if json.Unmarshal(learnt, &service) == nil && service.Shapes != nil {
+		learnt = service.Shapes
+	}
+	var routes map[string]struct{ Kinds map[string]int }
+	if json.Unmarshal(learnt, &routes) != nil {
+		return nil, fmt.Errorf("%s is not a service.json of lending-probe, nor a file of package shapes", file)
+	}
+	return lendingtest.WithShapes(learnt), nil
+}
+
 // listen opens the port. Without -public the address must be loopback, because every visitor can
 // read the codes.
 func listen(ctx context.Context, s settings) (net.Listener, error) {
@@ -259,15 +262,7 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", addr.String())
 }
 
-func serve(ctx context.Context, listener net.Listener, p *site, printer *log.Logger) error {
-	s, service := p.set, p.service
-	if s.state != "" {
-		stop, err := keep(service, &p.feed.News, s.state, p.unknown, func(err error) { printer.Print(err) })
-		if err != nil {
-			return errors.Join(err, listener.Close())
-		}
-		defer stop()
-	}
+func serve(ctx context.Context, listener net.Listener, p *site) error {
 	server := &http.Server{
 		Handler:           p.handler(),
 		ReadHeaderTimeout: 10 * time.Second,

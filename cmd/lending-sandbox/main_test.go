@@ -27,7 +27,6 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/golden"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // sandbox is a running sandbox, seen from outside.
@@ -395,89 +394,6 @@ func TestTaught(t *testing.T) {
 		})
 	}
 	require.ErrorIs(t, run(t.Context(), []string{"-shapes", file + "x"}, io.Discard), fs.ErrNotExist)
-}
-
-// The sandbox plays a file of timed orders, and prints those that fail.
-func TestScenario(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "scenario.json")
-	require.NoError(t, os.WriteFile(file, []byte(`[
-		{"after":"1h","order":"fail","body":{"route":"*","fault":{"status":503}}},
-		{"after":"1h","order":"update","body":{"id":"x","set":{}}}]`), 0o600))
-	s := start(t, "-control", "-scenario", file)
-	require.NoError(t, control.Dial(s.url+"/_control").Advance(t.Context(), time.Hour))
-	status, _, _ := s.do(http.MethodGet, "/api/Webhook/get-all-subscriptions", "")
-	assert.Equal(t, http.StatusServiceUnavailable, status)
-	require.NoError(t, s.stop())
-	assert.Contains(t, s.out.String(), "the scenario's update: no customer, application, loan or subscription")
-	require.NoError(t, os.WriteFile(file, []byte(`{}`), 0o600))
-	args := []string{"-addr", "127.0.0.1:0", "-scenario"}
-	require.ErrorContains(t, run(t.Context(), append(args, file), io.Discard), "the scenario")
-	require.ErrorIs(t, run(t.Context(), append(args, file+"x"), io.Discard), fs.ErrNotExist)
-}
-
-// A restarted sandbox with a state file goes on with its records and tokens; another one has
-// new identifiers, and knows no token of a run before.
-func TestState(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "state.json")
-	first := start(t, "-log=false", "-state", file, "-control", "-seed", "0")
-	first.signIn(device)
-	first.post("Application/create-customer", newCustomer, nil)
-	status, _, _ := first.do(http.MethodPost, "/_control/advance", `{"by":"30m"}`)
-	require.Equal(t, http.StatusNoContent, status)
-	require.NoError(t, first.stop())
-
-	second := start(t, "-log=false", "-state", file, "-control", "-seed", "0")
-	second.token = first.token
-	status, _, customer := second.do(http.MethodGet, "/api/Customer/get-customer-by-email?email=ada@example.com", "")
-	assert.Equal(t, http.StatusOK, status)
-	assert.Contains(t, customer, "ada@example.com")
-	_, header, _ := second.do(http.MethodGet, "/api/x", "")
-	now, err := http.ParseTime(header.Get("Date"))
-	require.NoError(t, err)
-	assert.WithinDuration(t, time.Date(2026, 11, 20, 12, 30, 0, 0, time.UTC), now, 10*time.Minute)
-
-	other := start(t, "-log=false", "-seed", "0")
-	other.token = first.token
-	status, _, _ = other.do(http.MethodGet, "/api/Customer/get-customer-by-email?email=ada@example.com", "")
-	assert.Equal(t, http.StatusUnauthorized, status)
-	other.signIn(device)
-	var created struct{ ID string }
-	other.post("Application/create-customer", newCustomer, &created)
-	assert.NotContains(t, customer, created.ID)
-
-	killed, err := os.ReadFile(file) // as after a kill, without the last record
-	require.NoError(t, err)
-	var lost, next struct{ ID string }
-	second.post("Application/create-customer", strings.Replace(newCustomer, "ada@", "lost@", 1), &lost)
-	require.NoError(t, second.stop(), "it saves its state once more")
-	require.NoError(t, os.WriteFile(file, killed, 0o600))
-	require.NoError(t, os.WriteFile(file+".new", killed, 0o644)) // a save cut by a kill
-	third := start(t, "-log=false", "-state", file)
-	third.token = first.token
-	third.post("Application/create-customer", strings.Replace(newCustomer, "ada@", "next@", 1), &next)
-	assert.NotEqual(t, lost.ID, next.ID, "a client may have the identifier of the lost record")
-	require.NoError(t, third.stop())
-	assert.NoFileExists(t, file+".new", "it has passwords and tokens")
-	info, err := os.Stat(file)
-	require.NoError(t, err)
-	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
-	kept, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, bytes.Replace(kept, []byte("{"), []byte(`{"later":{"x":1},`), 1), 0o600))
-	require.NoError(t, start(t, "-log=false", "-state", file).stop())
-	again, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Contains(t, string(again), `"later":{"x":1}`, "a member of a later release survives")
-	newer := `{"v":3,"later":[1],"ahead":[1]}`
-	require.NoError(t, os.WriteFile(file, []byte(newer), 0o600))
-	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
-		"the state was written by a newer release, at least v0.3; update this replica")
-	again, err = os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, newer, string(again))
-	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
-		"is not the state of a sandbox")
 }
 
 const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +

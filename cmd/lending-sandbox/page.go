@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/format"
 	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/control"
@@ -24,7 +23,6 @@ type site struct {
 	set     settings
 	path    string // of this service, empty for the sandbox's own
 	feed    page.Feed[string]
-	unknown format.Unknown // members of the file of -state that a later release has added
 
 	control  *control.Control
 	services *control.Services // further services; nil for a further service

@@ -179,7 +179,7 @@ async function life(sandbox, { loan }) {
   return sandbox;
 }
 
-// Decisions come late or decline, offers expire, and a scenario plays by the clock.
+// Decisions come late or decline, and offers expire.
 async function decisions(sandbox, { customer }) {
   const apply = async () => {
     const id = await sandbox.post("Application/create-application", { customerId: customer });
@@ -202,13 +202,6 @@ async function decisions(sandbox, { customer }) {
   assert.match(await sandbox.get(`Application/application-status/${declined}`), /declined/i);
   await sandbox.order("decision");
   check("a late decision, an expired offer and a declined application");
-
-  await sandbox.order("play", { steps: [{ after: "30m", order: "update", body: { id: late, set: { businessName: "Renamed" } } }] });
-  const name = async () => (await sandbox.get(`Application/get-application/${late}`)).businessName;
-  assert.notEqual(await name(), "Renamed");
-  await sandbox.order("advance", { by: "31m" });
-  assert.equal(await name(), "Renamed");
-  check("a scenario plays by the clock");
 }
 
 // Webhooks come twice, late, in another order, forged and with a previous secret.

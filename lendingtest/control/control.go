@@ -1,15 +1,13 @@
 // Package control lets another process control a service for tests, in any language: plan faults, read "sent" codes, count
-// executed mutations, move the clock, save and restore the state, play scenarios. CONTROL.md in the folder of lendingtest
-// describes the requests for curl. Go programs call [Dial].
+// executed mutations, move the clock, save and restore the state. CONTROL.md in the folder of lendingtest describes the
+// requests for curl. Go programs call [Dial].
 package control
 
 import (
-	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"mime"
 	"net/http"
@@ -30,8 +28,6 @@ type Options struct {
 	Token string
 	// Services opens further services; without it the orders about services are errors.
 	Services *Services
-	// Failed receives the error of a step of a scenario. The default prints it with package log.
-	Failed func(error)
 }
 
 // Control is a handler that controls a service. Serve it below any path; it reads the last path element:
@@ -54,22 +50,14 @@ func New(service *lendingtest.Service, o *Options) *Control {
 	if o != nil {
 		c.options = *o
 	}
-	if c.options.Failed == nil {
-		c.options.Failed = func(err error) { log.Print(err) }
-	}
 	return c
 }
 
 // order is an operation of the control.
 type order struct {
 	query []string // required parameters; a name with a question mark is optional
-	// read reads the query or the body. It rejects what could never be done, so that a scenario is
-	// refused before its first step.
-	read func(query url.Values, body []byte) (do, error)
+	do    func(c *Control, r *http.Request, body []byte) (any, error)
 }
-
-// do carries out an order.
-type do func(ctx context.Context, c *Control, r *http.Request) (any, error)
 
 // bodyLimit limits the body of an order. The snapshot of a very large state fits.
 const bodyLimit = 256 << 20
@@ -137,11 +125,7 @@ func (c *Control) obey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	do, err := o.read(query, body)
-	if err != nil {
-		return nil, err
-	}
-	return c.give(r.Context(), do, r)
+	return c.give(o, r, body)
 }
 
 // unknown returns the error for an unknown order.
@@ -163,7 +147,7 @@ func unknown(method, name string) error {
 
 // give carries out an order. If a method panics in a test, for example for an unknown record, give
 // returns an error.
-func (c *Control) give(ctx context.Context, do do, r *http.Request) (answer any, err error) {
+func (c *Control) give(o order, r *http.Request, body []byte) (answer any, err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -173,7 +157,7 @@ func (c *Control) give(ctx context.Context, do do, r *http.Request) (answer any,
 			panic(v)
 		}
 	}()
-	return do(ctx, c, r)
+	return o.do(c, r, body)
 }
 
 // admit rejects callers that may not control the service.

@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
-	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
 
 // The bodies of orders.
@@ -40,8 +38,10 @@ type (
 	serviceOrder struct {
 		ID string `json:"id"`
 	}
-	playOrder struct {
-		Steps []Step `json:"steps"`
+	// updateOrder sets fields of a record. The names are the names in a snapshot.
+	updateOrder struct {
+		ID  string          `json:"id"`
+		Set json.RawMessage `json:"set"`
 	}
 	nothing struct{}
 )
@@ -81,8 +81,8 @@ func orders() map[string]order {
 		"GET sent":            show(func(c *Control, _ url.Values) any { return c.service.Sent() }),
 		"GET faults":          show(func(c *Control, _ url.Values) any { return sendable(c.service.Faults()) }),
 		"GET routes":          show(func(c *Control, _ url.Values) any { return c.service.Routes() }),
-		"GET services":        {read: func(url.Values, []byte) (do, error) { return listServices, nil }},
-		"POST services":       act(openService),
+		"GET services":        {do: listServices},
+		"POST services":       post(func(c *Control, _ nothing, r *http.Request) (any, error) { return openService(c, r) }),
 		"POST delete-service": change(func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
 		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
 		"POST clear-faults":   change(func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
@@ -91,48 +91,42 @@ func orders() map[string]order {
 		"POST advance":        change(func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),
 		"POST expire-offer":   change(func(c *Control, o applicationOrder) error { c.service.ExpireOffer(o.ApplicationID); return nil }),
 		"POST expire-tokens":  change(func(c *Control, _ nothing) error { c.service.ExpireTokens(); return nil }),
-		"POST add-account":    post(func(c *Control, a lendingtest.Account) (any, error) { return c.service.AddAccount(a), nil }),
-		"POST add-loan":       post(func(c *Control, l lendingtest.Loan) (any, error) { return c.service.AddLoan(l), nil }),
-		"POST update":         change(func(c *Control, o updateOrder) error { return c.service.Update(o.ID, o.Set) }),
-		"POST decision":       change(func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
-		"POST repay":          change(func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
-		"POST delivery-mode":  change(func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
-		"POST redeliver":      change(func(c *Control, o deliveryOrder) error { c.service.Redeliver(o.Number); return nil }),
-		"POST play":           change(func(c *Control, o playOrder) error { return c.play(o.Steps) }),
-		"POST restore":        change(func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
-		"POST wait":           act(func(ctx context.Context, c *Control, _ *http.Request) (any, error) { return nil, c.service.Wait(ctx) }),
+		"POST add-account": post(func(c *Control, a lendingtest.Account, _ *http.Request) (any, error) {
+			return c.service.AddAccount(a), nil
+		}),
+		"POST add-loan":      post(func(c *Control, l lendingtest.Loan, _ *http.Request) (any, error) { return c.service.AddLoan(l), nil }),
+		"POST update":        change(func(c *Control, o updateOrder) error { return c.service.Update(o.ID, o.Set) }),
+		"POST decision":      change(func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
+		"POST repay":         change(func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
+		"POST delivery-mode": change(func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
+		"POST redeliver":     change(func(c *Control, o deliveryOrder) error { c.service.Redeliver(o.Number); return nil }),
+		"POST restore":       change(func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
+		"POST wait":          post(func(c *Control, _ nothing, r *http.Request) (any, error) { return nil, c.service.Wait(r.Context()) }),
 	}
 }
 
 // show returns an order that answers with the result of f.
 func show(f func(*Control, url.Values) any, query ...string) order {
-	return order{query: query, read: func(q url.Values, _ []byte) (do, error) {
-		return func(_ context.Context, c *Control, _ *http.Request) (any, error) { return f(c, q), nil }, nil
-	}}
+	return order{query, func(c *Control, r *http.Request, _ []byte) (any, error) { return f(c, r.URL.Query()), nil }}
 }
 
 // post returns an order with a body. Its method Check, if any, rejects a body that could never be carried out.
-func post[T any](f func(*Control, T) (any, error)) order {
-	return order{read: func(_ url.Values, text []byte) (do, error) {
+func post[T any](f func(*Control, T, *http.Request) (any, error)) order {
+	return order{do: func(c *Control, r *http.Request, text []byte) (any, error) {
 		body, err := decode[T](text)
 		if checked, ok := any(body).(interface{ Check() error }); ok && err == nil {
 			err = checked.Check()
 		}
-		return func(_ context.Context, c *Control, _ *http.Request) (any, error) { return f(c, body) }, err
+		if err != nil {
+			return nil, err
+		}
+		return f(c, body, r)
 	}}
 }
 
 // change returns an order without a response body.
 func change[T any](f func(*Control, T) error) order {
-	return post(func(c *Control, body T) (any, error) { return nil, f(c, body) })
-}
-
-// act returns an order without fields in its body.
-func act(f do) order {
-	return order{read: func(_ url.Values, text []byte) (do, error) {
-		_, err := decode[nothing](text)
-		return f, err
-	}}
+	return post(func(c *Control, body T, _ *http.Request) (any, error) { return nil, f(c, body) })
 }
 
 // decode rejects unknown names: a misspelled name would be a fault that never happens.
@@ -206,11 +200,6 @@ func (o faultOrder) Check() error {
 	if o.Fault == nil {
 		return errors.New("fail needs fault")
 	}
-	if o.Route != "*" {
-		if err := rules.Known(o.Route); err != nil {
-			return err
-		}
-	}
 	return o.Fault.Check()
 }
 
@@ -218,7 +207,7 @@ func (o answerOrder) Check() error {
 	if o.Answer != nil && o.Answer.Status != 0 && (o.Answer.Status < 200 || o.Answer.Status > 999) {
 		return fmt.Errorf("a status of %d cannot be answered", o.Answer.Status)
 	}
-	return rules.Known(o.Route)
+	return nil
 }
 
 func answer(c *Control, o answerOrder) error {
@@ -226,6 +215,13 @@ func answer(c *Control, o answerOrder) error {
 		c.service.Answer(o.Route, nil)
 	} else {
 		c.service.Answer(o.Route, o.Answer.serve)
+	}
+	return nil
+}
+
+func (o updateOrder) Check() error {
+	if o.ID == "" || len(o.Set) == 0 {
+		return errors.New("update needs id and set")
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package control
 
 import (
-	"cmp"
-	"context"
 	"crypto/rand"
 	"fmt"
 	"maps"
@@ -18,12 +16,13 @@ type Services struct {
 	// Open returns the handler of a new service, which has its control below /_control/. path is the place of the service,
 	// which the handler does not see. stop ends the service.
 	Open func(path string) (handler http.Handler, stop func())
-	// Limit is the number of services at a time, 100 by default. A service without records takes about 1 MB.
-	Limit int
 
 	mu   sync.Mutex
 	open map[string]opened
 }
+
+// maxServices limits the services at a time. A service without records takes about 1 MB.
+const maxServices = 100
 
 type opened struct {
 	handler http.Handler
@@ -73,15 +72,15 @@ func describe(r *http.Request, id string) Service {
 	return Service{id, url, url + "/_control"}
 }
 
-func openService(_ context.Context, c *Control, r *http.Request) (any, error) {
+func openService(c *Control, r *http.Request) (any, error) {
 	s := c.options.Services
-	if s == nil || r == nil {
+	if s == nil {
 		return nil, errNoServices
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if limit := cmp.Or(s.Limit, 100); len(s.open) >= limit {
-		return nil, &refusal{http.StatusTooManyRequests, fmt.Sprintf("%d services are open; send delete-service for one of them", limit)}
+	if len(s.open) >= maxServices {
+		return nil, &refusal{http.StatusTooManyRequests, fmt.Sprintf("%d services are open; send delete-service for one of them", maxServices)}
 	}
 	if s.open == nil {
 		s.open = map[string]opened{}
@@ -92,7 +91,7 @@ func openService(_ context.Context, c *Control, r *http.Request) (any, error) {
 	return describe(r, id), nil
 }
 
-func listServices(_ context.Context, c *Control, r *http.Request) (any, error) {
+func listServices(c *Control, r *http.Request, _ []byte) (any, error) {
 	s := c.options.Services
 	if s == nil {
 		return nil, errNoServices

@@ -332,7 +332,6 @@ func TestFormsChangeRecords(t *testing.T) {
 	b.send("[data-order=delivery-mode]", "Webhooks go this way", `set("copies", "1")`)
 	b.send("[data-order=repay]", "The loan is being repaid.", `set("loanId", "`+made.loan+`"); set("amount", "12.50")`)
 	b.waitText("#customers", "Repayment")
-	b.send("[data-order=play]", "The scenario plays.", "")
 	b.send("[data-order=add-account]", "account1@example.com", "")
 	b.send("[data-order=services]", "/services/", "")
 	b.send("[data-body*=Maintenance]", "The service is under maintenance.", "")
