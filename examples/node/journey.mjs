@@ -1,16 +1,18 @@
 // A tour of the sandbox in Node, with its standard library only: from the creation of a customer to a
 // withdrawal, then the situations that a front end has to survive. Each line of the output is a check
-// that has held. Copy the class Sandbox into your own tests.
+// that has held. Each run needs a fresh sandbox. Copy the class Sandbox, described and once into your
+// own tests.
 //
 //   go run ./cmd/lending-sandbox -control
 //   node examples/node/journey.mjs http://127.0.0.1:8080
 //
-// With a second address, of a sandbox with -shapes, the program also reads a record with the fields of
+// With a second address, of a sandbox with -service, the program also reads a record with the fields of
 // real responses.
 
 import assert from "node:assert/strict";
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { once } from "node:events";
+import { once as event } from "node:events";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 
 const partner = "00000001-0a0a-4000-8000-000000000001";
@@ -20,15 +22,16 @@ const json = { "Content-Type": "application/json" };
 class Sandbox {
   constructor(url, token = "") { Object.assign(this, { url, token }); }
 
-  // call returns the status and the decoded response, or status 0 without a response.
+  // call returns the status and the decoded response, or status 0 without a response. A 4xx tells by its status alone.
   async call(method, path, body) {
     const headers = { ...json, ...(this.token && { Authorization: `Bearer ${this.token}` }) };
+    let response;
     try {
-      const response = await fetch(this.url + path, { method, headers, body: body && JSON.stringify(body) });
+      response = await fetch(this.url + path, { method, headers, body: body && JSON.stringify(body), redirect: "manual" });
       const text = await response.text();
       return { status: response.status, headers: response.headers, text, data: parsed(text) };
     } catch {
-      return { status: 0 };
+      return { status: response?.status >= 400 ? response.status : 0 };
     }
   }
   async get(path) { return ok(path, await this.call("GET", "/api/" + path)); }
@@ -143,6 +146,82 @@ async function shared(sandbox) {
   check("a fault, a clock and a reset of one service meet no other");
 }
 
+// described returns what openapi.yaml says of each operation: path, x-effect, x-retry, x-check-with. No reader of YAML
+// is needed.
+async function described(url) {
+  const text = await (await fetch(url + "/openapi.yaml")).text(), operations = {};
+  for (const [, path, method, lines] of text.matchAll(/^  (\/\S+):\n    (get|post):\n((?:      .*\n)+)/gm)) {
+    const said = Object.fromEntries([...lines.matchAll(/^      (operationId|x-[a-z-]+): (.*)$/gm)].map(([, k, v]) => [k, v]));
+    operations[said.operationId] = { ...said, path, method: method.toUpperCase(), checks: said["x-check-with"]?.match(/\w+/g) ?? [] };
+  }
+  return operations;
+}
+
+const filled = (path, ids) => path.replace(/{(\w+)}/g, (_, name) => encodeURIComponent(ids[name]));
+
+// once sends a mutation, and again only if the description allows it. It returns "done", "rejected", or "unknown": then
+// a person decides. wait returns when the service executes nothing late any more: ask its owner how long, in minutes.
+async function once(sandbox, operations, name, ids, { query = "", body }, wait) {
+  const { method, path, checks, "x-retry": retry } = operations[name];
+  const look = async () => JSON.stringify(await Promise.all(retry === "check" ? checks.map((read) =>
+    sandbox.get(filled(operations[read].path, ids).slice("/api/".length))) : []));
+  const send = async () => {
+    const { status, text, data } = await sandbox.call(method, filled(path, ids) + query, body);
+    if (status >= 400 && status < 500 && status !== 408) return "rejected";
+    return status === 204 || (status === 200 && (!text || data !== undefined)) ? "done" : "unknown";
+  };
+  const before = await look(), first = await send();
+  if (first !== "unknown" || !["safe", "check"].includes(retry)) return first;
+  if (retry === "check") {
+    await wait();
+    if ((await look()) !== before) return "done"; // by this call, or by another program: never twice
+  }
+  return send();
+}
+
+// faults are those of the Go client's list that a caller meets, as faults of the sandbox.
+async function faults() {
+  const rows = await readFile(new URL("../../testdata/conformance.json", import.meta.url), "utf8"), list = [];
+  for (const { name, client, status, header = {}, body, raw, then, mutation } of JSON.parse(rows.replaceAll("{{foreign}}", "partner.invalid")).faults) {
+    if (client || !mutation.outcome || mutation.arrivals !== 1 || name.startsWith("101")) continue;
+    const head = raw?.match(/^HTTP\/1.1 ([2-5]\d\d) /), rejected = mutation.outcome.startsWith("rejected");
+    let fault = { resetBefore: true }, executed = then === "hang" ? { late: "20ms" } : { resetAfter: true };
+    if (status || head) {
+      fault = { status: status ?? +head[1], contentType: "application/json", header: Object.fromEntries(Object.entries(header).map(([k, v]) => [k, [v]])) };
+      if (body !== undefined) fault.body = body; else if (head) fault.cutBody = 1;
+      executed = { ...fault, executes: true };
+    }
+    if (!rejected) list.push({ name, fault: executed });
+    if (!mutation.outcome.startsWith("done")) list.push({ name, fault, rejected });
+  }
+  return list;
+}
+
+// Each fault meets a mutation of each kind, and the description tells what to do.
+async function neverTwice(sandbox, made) {
+  const operations = await described(sandbox.url), all = await faults(), wait = () => sandbox.order("wait");
+  const ids = { customerId: made.customer, applicationId: made.application }, ends = {};
+  for (const [name, request] of Object.entries({
+    createApplication: { body: { customerId: made.customer } },
+    updateApplicationName: { query: "?name=Lovelace", most: 2 }, // the same value again
+    postMessages: { body: { message: "Hello" } },
+  })) {
+    const { method, path } = operations[name], route = method + " " + path;
+    for (const { name: what, fault, rejected } of all) {
+      const before = await sandbox.ask("executed", { route });
+      await sandbox.order("fail", { route, fault });
+      const end = await once(sandbox, operations, name, ids, request, wait);
+      await wait();
+      const executed = (await sandbox.ask("executed", { route })) - before;
+      assert.equal(end === "rejected", !!rejected, `${name}, ${what}: ${end}`);
+      assert.ok(executed <= (request.most ?? 1), `${name}, ${what}: executed ${executed} times`);
+      assert.ok(end !== "done" || executed > 0, `${name}, ${what}: missing`);
+      ends[end] = (ends[end] ?? 0) + 1;
+    }
+  }
+  check(`nothing is doubled or missing under ${ends.done + ends.rejected + ends.unknown} faults, ${ends.unknown} of which need a person`);
+}
+
 // Life after the happy path: an order each.
 async function life(sandbox, { loan }) {
   const path = `/api/Loan/get-loan/${loan}`, fault = (fault) => sandbox.order("fail", { route: "*", fault });
@@ -202,6 +281,7 @@ async function decisions(sandbox, { customer }) {
   assert.match(await sandbox.get(`Application/application-status/${declined}`), /declined/i);
   await sandbox.order("decision");
   check("a late decision, an expired offer and a declined application");
+
 }
 
 // Webhooks come twice, late, in another order, forged and with a previous secret.
@@ -217,7 +297,7 @@ async function webhooks(sandbox, { loan }) {
     received.push([JSON.parse(body).webhookEvent.replace("WB_Loan_", ""), genuine]);
     response.writeHead(204).end();
   }).listen(0, "127.0.0.1");
-  await once(receiver, "listening");
+  await event(receiver, "listening");
   await sandbox.post(`Webhook/register?partnerId=${partner}`, { webhookUri: `http://127.0.0.1:${receiver.address().port}/`, webhooks: [] });
   const subscription = await sandbox.get(`Webhook/get-subscription?partnerId=${partner}`);
   secret = subscription.secret;
@@ -271,6 +351,7 @@ check("signed in with a password and a code");
 const made = await withdraw(sandbox);
 await slow(sandbox, made);
 await why(sandbox, made);
+await neverTwice(sandbox, made);
 await shared(sandbox);
 sandbox = await life(sandbox, made);
 await decisions(sandbox, made);

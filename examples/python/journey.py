@@ -1,7 +1,8 @@
 """The journey from a customer to a withdrawal in Python, with the standard library only.
 
 The program calls the sandbox, which runs in another terminal. It reads one-time codes from the
-sandbox's control, in place of a person with a phone. Copy Service, Receiver and verify.
+sandbox's control, in place of a person with a phone. Each run needs a fresh sandbox. Copy Service,
+described, once, Receiver and verify.
 
     go run ./cmd/lending-sandbox -control
     python3 examples/python/journey.py http://127.0.0.1:8080
@@ -17,7 +18,9 @@ import hmac
 import http.client
 import http.server
 import json
+import pathlib
 import queue
+import re
 import socket
 import sys
 import threading
@@ -80,6 +83,41 @@ class Service:
             raise Unknown(f"{what}: the response is lost") from None
         except (OSError, http.client.HTTPException, ValueError):  # ValueError: the response is not JSON
             raise Unknown(f"{what}: the response is lost") from None
+
+
+def described(base):
+    """What openapi.yaml says of each operation: its path, x-effect, x-retry, x-check-with. No reader of YAML is needed."""
+    with urllib.request.urlopen(base + "/openapi.yaml", timeout=30) as response:
+        text = response.read().decode()
+    operations = {}
+    for path, method, lines in re.findall(r"(?m)^  (/\S+):\n    (get|post):\n((?:      .*\n)+)", text):
+        said = dict(re.findall(r"(?m)^      (operationId|x-[a-z-]+): (.*)$", lines))
+        said["route"], said["path"] = f"{method.upper()} {path}", path
+        said["checks"] = re.findall(r"\w+", said.get("x-check-with", ""))
+        operations[said["operationId"]] = said
+    return operations
+
+
+def once(service, operations, name, ids, send, wait):
+    """Sends a mutation, and again only if the description allows it. None: the reads show that it happened.
+
+    wait returns when the service executes nothing late any more: ask its owner how long, in minutes. Of the reads any
+    change counts as the mutation, also one of another program: then the mutation can be missing, and is not doubled.
+    """
+    retry, checks = operations[name]["x-retry"], operations[name]["checks"]
+    def look():
+        return [service.get(operations[check]["path"].format(**ids)) for check in checks]
+    before = look() if retry == "check" else None
+    try:
+        return send()
+    except Unknown:
+        if retry == "check":
+            wait()
+            if look() != before:
+                return None
+        elif retry != "safe":
+            raise  # a person decides
+        return send()
 
 
 def verify(secret, body, signature):
@@ -164,25 +202,67 @@ def approve(service, application):
     print("Added the details, the account and the documents, and signed the contract.")
 
 
-def withdraw(service, control, application, loan):
-    confirm, route = f"/api/Loan/confirm-withdrawal-invoice/{loan}", "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-    withdrawals, newest = f"/api/Loan/get-withdrawals/{loan}", {"skip": 0, "take": 1, "descending": "true"}
-    calculation = {"amount": 2500.00, "percentOfIncome": 10, "terms": 6, "fixedRepaymentCalculation": True}
+def withdrawal(service, control, application, loan, amount):
+    """Starts a withdrawal, and returns the function that confirms it."""
+    calculation = {"amount": amount, "percentOfIncome": 10, "terms": 6, "fixedRepaymentCalculation": True}
     service.post("/api/Calculation/application-invoice-calculation", calculation, applicationId=application)
     begun = service.post(f"/api/Loan/make-withdrawal-invoice/{loan}", {"calculation": calculation})
-    before = service.get(withdrawals, **newest)["totalCount"]
-    print(f"Started a withdrawal of {begun['amount']} at a rate of {begun['advanceRate']}. The customer receives a one-time password.")
+    confirmation = {"amount": begun["amount"], "advanceRate": begun["advanceRate"], "otp": control.get("/otp", loan=loan),
+                    "dateUTC": datetime.datetime.now(datetime.timezone.utc).isoformat()}
+    return lambda: service.post(f"/api/Loan/confirm-withdrawal-invoice/{loan}", confirmation)
+
+
+def withdraw(service, control, operations, application, loan):
+    route = operations["confirmWithdrawalInvoice"]["route"]
+    confirm = withdrawal(service, control, application, loan, 2500.00)
+    print("Started a withdrawal. The customer receives a one-time password.")
     control.post("/fail", {"route": route, "fault": {"resetAfter": True}})
-    try:
-        service.post(confirm, {
-            "amount": begun["amount"], "advanceRate": begun["advanceRate"], "otp": control.get("/otp", loan=loan),
-            "dateUTC": datetime.datetime.now(datetime.timezone.utc).isoformat()})
-        sys.exit("the injected fault did not occur")
-    except Unknown:
-        print("Confirmed the withdrawal and lost the response, as ordered. The program does not send it again and reads the list:")
-    after = service.get(withdrawals, **newest)  # a real program repeats this read for a while: the withdrawal may run late
-    print(f"  {after['totalCount'] - before} new withdrawal, of {after['data'][0]['amount']}.")
+    answer = once(service, operations, "confirmWithdrawalInvoice", {"loanId": loan}, confirm, lambda: control.post("/wait", {}))
+    print("Confirmed the withdrawal and lost the response, as ordered:", "the answer is missing." if answer is None else answer)
     print("Executions in the sandbox:", control.get("/executed", route=route, about=loan))
+
+
+def faults():
+    """The faults that a caller meets, of the list that the Go client is tested with, as faults of the sandbox."""
+    rows = pathlib.Path(__file__).parents[2] / "testdata/conformance.json"
+    for row in json.loads(rows.read_text().replace("{{foreign}}", "partner.invalid"))["faults"]:
+        outcome, head = row["mutation"].get("outcome", ""), re.match(r"HTTP/1.1 ([2-5]\d\d) ", row.get("raw", ""))
+        if "client" in row or not outcome or row["mutation"]["arrivals"] != 1 or row["name"].startswith("101"):
+            continue
+        if status := row.get("status") or head and int(head[1]):
+            fault = {"status": status, "contentType": "application/json", "header": {k: [v] for k, v in row.get("header", {}).items()}}
+            fault |= {"body": row["body"]} if "body" in row else {"cutBody": 1} if head else {}
+            executed = fault | {"executes": True}
+        else:
+            fault, executed = {"resetBefore": True}, {"late": "20ms"} if row["then"] == "hang" else {"resetAfter": True}
+        if not outcome.startswith("rejected"):
+            yield row["name"], executed, Unknown
+        if not outcome.startswith("done"):
+            yield row["name"], fault, Refused if outcome.startswith("rejected") else Unknown
+
+
+def never_twice(service, control, operations, customer, application, loan):
+    """Meets each fault with a mutation of each kind: the description tells what to do."""
+    ids, tried, persons = {"customerId": customer, "applicationId": application, "loanId": loan}, 0, 0
+    for name, begin in {
+        "createApplication": lambda: lambda: service.post("/api/Application/create-application", {"customerId": customer}),
+        "confirmWithdrawalInvoice": lambda: withdrawal(service, control, application, loan, 10.00),
+        "postMessages": lambda: lambda: service.post(f"/api/Communication/post-messages/{application}", {"message": "Hello"}),
+    }.items():
+        route = operations[name]["route"]
+        for what, fault, expected in faults():
+            before, send = control.get("/executed", route=route), begin()
+            control.post("/fail", {"route": route, "fault": fault})
+            missing = 0
+            try:
+                once(service, operations, name, ids, send, lambda: control.post("/wait", {}))
+            except expected as error:
+                missing, persons = 1, persons + isinstance(error, Unknown)
+            control.post("/wait", {})
+            executed, tried = control.get("/executed", route=route) - before, tried + 1
+            if executed > 1 or executed == 0 and not missing or executed and expected is Refused:
+                sys.exit(f"{name}, {what}: executed {executed} times")
+    print(f"Met {tried} faults: nothing happened twice, nothing is missing, and a person decides {persons} times.")
 
 
 def main(url):
@@ -198,7 +278,8 @@ def main(url):
     customer, application = apply(service)
     approve(service, application)
     loan = next(l["id"] for l in service.get(f"/api/Loan/get-customer-loans/{customer}") if l["applicationId"] == application)
-    withdraw(service, control, application, loan)
+    operations = described(url)
+    withdraw(service, control, operations, application, loan)
     body, signature = Receiver.accepted.get(timeout=30)
     print(f"Received {json.loads(body)['webhookEvent']} with a valid signature.")
     forged = urllib.request.Request(receiver, body.replace(b"2500", b"9500"), {"abp-webhook-signature": signature})
@@ -207,6 +288,7 @@ def main(url):
         sys.exit("a forged event was accepted")
     except urllib.error.HTTPError as error:
         print(f"Rejected the same event with another amount: {error.code}.")
+    never_twice(service, control, operations, customer, application, loan)
 
 
 if __name__ == "__main__":
