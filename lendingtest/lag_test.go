@@ -1,7 +1,6 @@
 package lendingtest_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,23 +83,6 @@ func TestReadLagForgetsNothing(t *testing.T) {
 	r := serverRig(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithReadLag(time.Second))
 	r.before = func() { r.Advance(time.Second) }
 	journey(t, r)
-}
-
-// A lag costs what a row holds, not what it holds times how often it was written; nor does it
-// where nobody reads.
-func TestReadLagTakesLittleMemory(t *testing.T) {
-	for _, lag := range []time.Duration{time.Millisecond, time.Minute} {
-		t.Run(fmt.Sprint(lag), func(t *testing.T) {
-			r := newRig(t, lendingtest.WithReadLag(lag))
-			id := r.application()
-			before := live()
-			for range 1000 {
-				r.post("/api/Communication/post-messages/"+id, `{"message":"hello"}`).ok()
-			}
-			assert.Less(t, int64(live())-int64(before), int64(20<<20), "%v")
-			assert.Len(t, r.Snapshot().Applications[0].Messages, 1000)
-		})
-	}
 }
 
 // An identifier that a test has given twice is not followed for ever.

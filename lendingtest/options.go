@@ -33,7 +33,7 @@ type config struct {
 	seed           uint32
 	loopback       bool
 	receivers      []string
-	readLag        time.Duration
+	readLag        func(kind string) time.Duration
 	deliveryClient *http.Client
 	restore        *Snapshot
 	shapes         reshape.Routes
@@ -112,7 +112,14 @@ func WithDeliveryClient(client *http.Client) Option {
 // at once, together with all pending writes to the same record and its owners.
 //
 // The lag follows the service's clock: [Service.Advance] ends it.
-func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = d } }
+func WithReadLag(d time.Duration) Option {
+	return func(c *config) {
+		c.readLag = nil
+		if d > 0 {
+			c.readLag = func(string) time.Duration { return d }
+		}
+	}
+}
 
 // WithForbiddenRecords answers 403 instead of 404 for the records of another partner. The interface
 // publishes both statuses, and does not say which of the two a record has.

@@ -279,16 +279,10 @@ func (r *records) Redeliver(number int) {
 	}
 }
 
-// Kind returns "customer", "application", "loan" or "subscription" for the identifier of such a
-// record, "e-mail" for the e-mail of a customer, "account" for a user name, otherwise "".
-func (r *records) Kind(name string) string {
-	return ask(r, func(s *book.State) string {
-		switch {
-		case s.Accounts[name] != nil:
-			return "account"
-		case len(s.Customers.By(book.OfEmail(name))) > 0:
-			return "e-mail"
-		}
-		return s.Tables.Kind(name)
+// Exists reports whether there is a record with this identifier, a customer with this e-mail, or an account with this
+// user name.
+func (r *records) Exists(name string) bool {
+	return ask(r, func(s *book.State) bool {
+		return s.Accounts[name] != nil || s.ByEmail(name) != nil || s.Tables.Has(name)
 	})
 }

@@ -440,7 +440,7 @@ func TestPageIsBounded(t *testing.T) {
 	service.UpdateApplication(last.ID, func(a *lendingtest.Application) {
 		a.Messages = slices.Repeat([]lendingtest.Message{{Message: "hello"}}, 60)
 	})
-	all := tree(service.Newest(shown))
+	all := tree(service.Snapshot())
 	assert.Len(t, all, 31)
 	assert.Equal(t, []int{0, 1}, []int{len(all[0].Applications), all[0].Count}, "older than the other's fifty")
 	assert.Equal(t, []int{50, 60}, []int{len(all[30].Applications), all[30].Count})

@@ -105,7 +105,7 @@ func (p *site) key(r *http.Request) string {
 func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host + p.path }
 
 func (p *site) view(base string, filter lendingtest.RequestFilter) view {
-	now := p.service.Newest(shown)
+	now, deliveries := p.service.Snapshot(), p.service.Deliveries()
 	v := view{
 		Base: base, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
 		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Filter: filter,
@@ -114,9 +114,9 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 			{Username: lendingtest.AdministratorUsername, Password: lendingtest.AdministratorPassword},
 		},
 		Routes: p.service.Routes(), Now: now.Time,
-		Summary: fmt.Sprintf("%s sent, %s, %s, %s, %s posted", count(now.AllSent, "message"), count(now.AllCustomers, "customer"),
-			count(now.AllApplications, "application"), count(now.AllLoans, "loan"), count(now.AllDeliveries, "webhook")),
-		Sent: latestFirst(now.Sent), Deliveries: latestFirst(now.Deliveries), Customers: tree(now), Faults: p.service.Faults(),
+		Summary: fmt.Sprintf("%s sent, %s, %s, %s, %s posted", count(len(now.Sent), "message"), count(len(now.Customers), "customer"),
+			count(len(now.Applications), "application"), count(len(now.Loans), "loan"), count(len(deliveries), "webhook")),
+		Sent: newest(now.Sent), Deliveries: newest(deliveries), Customers: tree(now), Faults: p.service.Faults(),
 	}
 	for _, r := range p.service.Find(lendingtest.RequestFilter{Limit: 1}) {
 		v.Newest = fmt.Sprintf("%s: %s, %s", name(r), answer(r.Status), executed(r.Executed))
@@ -158,18 +158,25 @@ func ruleOf(r lendingtest.Request) *rule {
 }
 
 // tree groups applications by customer and loans by application.
-func tree(now lendingtest.Newest) (all []customer) {
+func tree(now lendingtest.Snapshot) (all []customer) {
 	loans, applications := map[string][]lendingtest.Loan{}, map[string][]application{}
-	for _, l := range latestFirst(now.Loans) {
+	loansOf, applicationsOf := map[string]int{}, map[string]int{}
+	for _, l := range now.Loans {
+		loansOf[l.ApplicationID]++
+	}
+	for _, a := range now.Applications {
+		applicationsOf[a.CustomerID]++
+	}
+	for _, l := range newest(now.Loans) {
 		l.Transactions, l.Withdrawals = newest(l.Transactions), newest(l.Withdrawals)
 		loans[l.ApplicationID] = append(loans[l.ApplicationID], l)
 	}
-	for _, a := range latestFirst(now.Applications) {
+	for _, a := range newest(now.Applications) {
 		a.Documents, a.Messages = newest(a.Documents), newest(a.Messages)
-		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID], now.LoansOf[a.ID]})
+		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID], loansOf[a.ID]})
 	}
-	for _, c := range latestFirst(now.Customers) {
-		all = append(all, customer{c, applications[c.ID], now.ApplicationsOf[c.ID]})
+	for _, c := range newest(now.Customers) {
+		all = append(all, customer{c, applications[c.ID], applicationsOf[c.ID]})
 	}
 	return all
 }

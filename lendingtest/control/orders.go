@@ -178,7 +178,7 @@ func requests(c *Control, q url.Values) any {
 }
 
 func (c *Control) mustExist(name string) {
-	if c.service.Kind(name) == "" {
+	if !c.service.Exists(name) {
 		panic(fmt.Sprintf("lendingtest: no record, e-mail or account %q", name))
 	}
 }

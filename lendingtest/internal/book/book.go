@@ -23,9 +23,9 @@ type Config struct {
 	Seed          uint32
 	Accounts      []record.Account
 	TokenLifetime time.Duration
-	ReadLag       time.Duration
-	Post          func(Event)       // a webhook for a subscriber
-	Told          func(record.Sent) // after Do, for each sent message
+	ReadLag       func(kind string) time.Duration // nil for no lag
+	Post          func(Event)                     // a webhook for a subscriber
+	Told          func(record.Sent)               // after Do, for each sent message
 }
 
 // OfferLifetime is the lifetime of offers in this model.
@@ -72,7 +72,7 @@ func New(cfg Config) *Book {
 	b.state = State{
 		Config: cfg, Tables: newTables(), Accounts: map[string]*record.Account{}, TwoFactor: map[string]*record.OneTimeCode{},
 		Pending: map[string]*record.Pending{}, tokens: map[string]*record.Token{}, oldSecrets: map[string]string{}, sequences: map[int]int{},
-		lag: lag{by: cfg.ReadLag, shown: newTables()}, book: b,
+		lag: lag{by: cfg.ReadLag, shown: newTables(), waiting: map[string][]write{}}, book: b,
 	}
 	for _, a := range cfg.Accounts {
 		b.state.Accounts[a.Username] = &a
@@ -108,7 +108,7 @@ func (s *State) later(t time.Time, f func(s *State, at time.Time)) {
 
 // Shown returns the tables that a read sees. They lag behind the state as long as the settings say.
 func (s *State) Shown() *Tables {
-	if s.lag.by == 0 {
+	if s.lag.by == nil {
 		return s.Tables
 	}
 	s.lag.catchUp(s.Now())
@@ -199,7 +199,7 @@ func (s *State) Send(m record.Sent) record.Sent {
 
 // Issue makes a token.
 func (s *State) Issue(username string) *record.Token {
-	if len(s.tokens) >= max(s.sweepAt, recent.Rows) { // keeps the tokens that are valid
+	if len(s.tokens) >= max(s.sweepAt, recent.Rows) { // keeps valid tokens
 		maps.DeleteFunc(s.tokens, func(_ string, t *record.Token) bool { return !s.Now().Before(t.Expires) })
 		s.sweepAt = 2 * len(s.tokens)
 	}

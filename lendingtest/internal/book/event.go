@@ -31,7 +31,7 @@ func (s *State) PostTo(sub *record.Subscription, event, id string, data map[stri
 // Emit posts an event to all its subscribers. The id of the envelope is the id of the record, so
 // several events have the same id; the interface warns of such publishers.
 func (s *State) Emit(t Target, event, id string, data map[string]any) {
-	for sub := range Rows(s.Tables.SubscriptionsOf(t)) {
+	for _, sub := range s.Tables.SubscriptionsOf(t) {
 		if sub.IsActive && Wants(sub, event) {
 			s.PostTo(sub, event, id, data)
 		}

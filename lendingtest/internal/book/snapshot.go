@@ -62,7 +62,7 @@ func (s *State) Restore(snap record.Snapshot) {
 	for _, m := range snap.Sent {
 		s.Sent.Add(m, 0)
 	}
-	s.Tables, s.lag.shown, s.lag.waiting = newTables(), newTables(), nil
+	s.Tables, s.lag.shown, s.lag.waiting = newTables(), newTables(), map[string][]write{}
 	for _, t := range []*Tables{s.Tables, s.lag.shown} {
 		t.Customers.load(snap.Customers)
 		t.Applications.load(snap.Applications)

@@ -123,7 +123,7 @@ func (c *Call) createCustomerAndApplication() any {
 	c.decodeRequired(&req)
 	sendLink := c.flag("sendLink")
 	c.checkUser(&req.userRequest, "")
-	c.refuseDuplicate("", req.Email)
+	c.refuseDuplicate(req.Email)
 	c.checkApplication(&req.applicationRequest, "")
 	c.valid() // "validates before creating"
 	row := c.newCustomer(req.userRequest)
@@ -153,13 +153,13 @@ func (c *Call) sendLink(app *record.Application, wanted bool) {
 }
 
 func (c *Call) customerApplications(row *record.Customer) any {
-	return wire(book.Rows(c.Applications.By(book.OfCustomer(row.ID))))
+	return wire(c.Applications.Where(func(a *record.Application) bool { return a.CustomerID == row.ID }))
 }
 
 func (c *Call) partnerApplications() any {
 	partner := c.id("partnerId")
 	c.mustUse(partner)
-	return wire(book.Rows(page(c, c.Applications.By(book.OfPartner(partner)), 0)))
+	return wire(page(c, c.Applications.Where(func(a *record.Application) bool { return a.PartnerID == partner }), 0))
 }
 
 // mustUse refuses the partner of another account.

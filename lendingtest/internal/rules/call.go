@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"iter"
 	"maps"
 	"mime"
 	"net"
@@ -314,9 +313,9 @@ func page[T any](c *Call, rows []T, limit int) []T {
 func list[T any](rows []T) []T { return append([]T{}, rows...) }
 
 // wire returns rows as a list of a response.
-func wire[T any](rows iter.Seq[*T]) []any {
+func wire[T any](rows []*T) []any {
 	all := []any{}
-	for row := range rows {
+	for _, row := range rows {
 		all = append(all, plain.Wire(row))
 	}
 	return all

@@ -69,17 +69,10 @@ func (c *Call) mobileNumber(field, text string) string {
 	return digits
 }
 
-func (c *Call) byEmail(email string) *record.Customer {
-	for row := range book.Rows(c.Customers.By(book.OfEmail(email))) {
-		return row
-	}
-	return nil
-}
-
 // refuseDuplicate adds an error if a customer already has this e-mail.
-func (c *Call) refuseDuplicate(at, email string) {
-	if c.byEmail(email) != nil {
-		c.failed.add(at+"email", "DuplicateEmail", "There is a customer with this e-mail address.")
+func (c *Call) refuseDuplicate(email string) {
+	if c.ByEmail(email) != nil {
+		c.failed.add("email", "DuplicateEmail", "There is a customer with this e-mail address.")
 	}
 }
 
@@ -101,7 +94,7 @@ func (c *Call) createCustomer() any {
 	var req userRequest
 	c.decodeRequired(&req)
 	c.checkUser(&req, "")
-	c.refuseDuplicate("", req.Email)
+	c.refuseDuplicate(req.Email)
 	c.valid()
 	row := c.newCustomer(req)
 	c.EmitCustomer("WB_Customer_Created", row)
@@ -111,7 +104,7 @@ func (c *Call) createCustomer() any {
 // customerByEmail answers with 204 if there is no customer: some reads of the service have no
 // 404 for a missing record.
 func (c *Call) customerByEmail() any {
-	row := c.byEmail(c.required("email"))
+	row := c.ByEmail(c.required("email"))
 	if row == nil || !c.mine(row.PartnerID) {
 		return null{}
 	}

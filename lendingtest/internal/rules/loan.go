@@ -9,7 +9,7 @@ import (
 )
 
 func (c *Call) customerLoans(row *record.Customer) any {
-	return wire(book.Rows(c.Loans.By(book.OfCustomer(row.ID))))
+	return wire(c.Loans.Where(func(l *record.Loan) bool { return l.CustomerID == row.ID }))
 }
 
 // paged is the envelope of the two paged lists.

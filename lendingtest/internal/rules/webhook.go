@@ -30,7 +30,7 @@ func (c *Call) target() (t book.Target) {
 // subscribed returns the target's subscription, or nil.
 func (c *Call) subscribed() (*record.Subscription, book.Target) {
 	t := c.target()
-	for sub := range book.Rows(c.SubscriptionsOf(t)) {
+	for _, sub := range c.SubscriptionsOf(t) {
 		if sub.PartnerID == t.PartnerID && sub.CustomerID == t.CustomerID {
 			c.concern(sub.ID)
 			return sub, t
@@ -178,7 +178,7 @@ func (c *Call) allSubscriptions() any {
 		CustomerID string   `json:"customerId,omitempty"`
 	}
 	all := []summary{}
-	for sub := range c.Subscriptions.All() {
+	for _, sub := range c.Subscriptions.All() {
 		all = append(all, summary{sub.ID, sub.WebhookURI, sub.IsActive, sub.Webhooks, sub.PartnerID, sub.CustomerID})
 	}
 	return all
