@@ -2,7 +2,6 @@ package lendingtest
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -62,10 +61,7 @@ func (r *Request) UnmarshalJSON(b []byte) error { return plain.Unmarshal(b, r) }
 // entry is the row of a request in progress.
 type entry struct {
 	Request
-	done     bool      // Status is final
-	oversize bool      // Content-Length is too large, so the body is not read
-	expects  bool      // the sender waits for 100 Continue
-	rest     io.Reader // unread part of the body
+	done bool // Status is final
 }
 
 // size returns the largest size of e in memory, which is known when the request arrives.
@@ -112,7 +108,7 @@ func (l *ledger) enter(pattern string, r *http.Request) *entry {
 	if path == "" {
 		path = r.URL.EscapedPath()
 	}
-	e := &entry{rest: http.NoBody, Request: Request{
+	e := &entry{Request: Request{
 		Method: r.Method, Route: pattern, Path: path, Query: r.URL.RawQuery, Proto: r.Proto,
 		Header: r.Header.Clone(), HasToken: r.Header.Get("Authorization") != "",
 	}}
@@ -135,12 +131,11 @@ func (l *ledger) change(f func()) {
 	f()
 }
 
-// keep records a part of the body.
+// keep records the body.
 func (l *ledger) keep(e *entry, b []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.BodySize += int64(len(b))
-	e.Body = append(e.Body, b[:min(len(b), bodyKept-len(e.Body))]...)
+	e.BodySize, e.Body = int64(len(b)), slices.Clone(b[:min(len(b), bodyKept)])
 }
 
 // keepAnswer records a part of the response.

@@ -96,23 +96,3 @@ func TestTokensThatExpiredGo(t *testing.T) {
 	}
 	r.get("/api/Loan/is-loan-closed/"+unknownID).refused(401, "TokenInvalid")
 }
-
-// A request that is kept does not keep its connection.
-func TestRequestsLetConnectionsGo(t *testing.T) {
-	const requests = 200
-	r := serverRig(t, lendingtest.WithTLS())
-	transport := r.client.Transport.(*http.Transport).Clone()
-	transport.DisableKeepAlives = true
-	r.client = &http.Client{Transport: transport}
-	post := func(n int) {
-		for range n {
-			r.post("/api/Webhook/handler", `{"a":1}`)
-		}
-	}
-	post(20)
-	before := live()
-	post(requests)
-	assert.Eventually(t, func() bool { return (int64(live())-int64(before))/requests < 4<<10 }, time.Minute,
-		50*time.Millisecond)
-	assert.Len(t, r.Requests(), requests+20)
-}

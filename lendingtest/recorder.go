@@ -2,7 +2,6 @@ package lendingtest
 
 import (
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
 )
@@ -59,17 +58,4 @@ func (r *recorder) reset() {
 		_ = t.SetLinger(0)
 	}
 	_ = raw.Close()
-}
-
-// uploadReader records an upload while its handler reads it.
-type uploadReader struct {
-	io.Reader
-	ledger *ledger
-	entry  *entry
-}
-
-func (r *uploadReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.ledger.keep(r.entry, p[:n])
-	return n, err
 }

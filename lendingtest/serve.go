@@ -74,11 +74,9 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		return
 	}
 	f.clock.CatchUp()
-	r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
 	e := f.enter(rt.Pattern, r)
-	defer func() { e.rest = nil }() // rest keeps the connection in memory
 	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Forbids: f.forbids}}
-	x.call.Body, x.tooLarge = f.readBody(rt, e, r)
+	x.call.Body, x.tooLarge = f.readBody(e, r)
 	x.fault = f.next(rt.Pattern)
 	f.change(func() { e.Fault = x.fault.text() })
 	if x.fault.Late > 0 {
@@ -98,9 +96,8 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		return
 	}
 	if h := f.replacement(rt.Pattern); h != nil {
-		if !rt.Upload {
-			r.Body = io.NopCloser(bytes.NewReader(x.call.Body))
-		}
+		r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
+		r.Body = io.NopCloser(bytes.NewReader(x.call.Body))
 		h.ServeHTTP(x.rec, r)
 		x.rec.finish(http.StatusOK)
 		return
@@ -147,13 +144,6 @@ func (x *exchange) run() (a *rules.Answer, err error) {
 // serveLate answers the caller and executes the mutation later.
 func (x *exchange) serveLate() {
 	r := x.call.Request
-	if x.call.Route.Upload && !x.tooLarge { // the file must be read before its sender has gone
-		file, err := io.ReadAll(r.Body)
-		if err != nil {
-			x.rec.abort() // not received completely
-		}
-		r.Body = io.NopCloser(bytes.NewReader(file))
-	}
 	start, err := x.late.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
 		_, _ = x.run() // no caller is left
 		var e Request
@@ -180,11 +170,6 @@ func (x *exchange) serveLate() {
 // and then the connection ends.
 func (x *exchange) send(a *rules.Answer) {
 	e, cut := x.rec.entry, x.fault.CutBody
-	if x.call.Route.Upload && !e.oversize && !e.expects {
-		// A sender in the middle of a long body may not read an early response, so read the rest
-		// first.
-		_, _ = io.Copy(io.Discard, e.rest)
-	}
 	h := x.rec.Header()
 	maps.Copy(h, a.Header)
 	h.Set("Date", x.clock.Now().Format(http.TimeFormat))
@@ -205,25 +190,16 @@ func (x *exchange) send(a *rules.Answer) {
 	}
 }
 
-// readBody reads the whole body of an ordinary request, so that the request log has it in any
-// case. The handlers of uploads read their body themselves.
-func (f *front) readBody(rt *rules.Route, e *entry, r *http.Request) (body []byte, tooLarge bool) {
+// readBody reads the whole body, so that the request log has it in any case, and because a sender in the middle of a long
+// body may not read an early response.
+func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool) {
 	if r.Body == nil {
-		r.Body = http.NoBody
-	}
-	limited := http.MaxBytesReader(nil, r.Body, hostLimit)
-	e.rest = limited
-	e.expects = strings.EqualFold(r.Header.Get("Expect"), "100-continue")
-	if r.ContentLength > hostLimit {
-		e.oversize = true
-		return nil, true
-	}
-	if rt.Upload {
-		e.rest = &uploadReader{limited, &f.ledger, e}
-		r.Body = io.NopCloser(e.rest)
 		return nil, false
 	}
-	body, err := io.ReadAll(limited)
+	if r.ContentLength > hostLimit {
+		return nil, true
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, hostLimit))
 	f.keep(e, body)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, true

@@ -2,7 +2,6 @@ package lendingtest_test
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -179,31 +178,6 @@ func TestSeedAndSnapshot(t *testing.T) {
 	assert.NotEmpty(t, snap.Applications[0].Messages[0].ID)
 	assert.Panics(t, func() { r.UpdateLoan("x", func(*lendingtest.Loan) {}) })
 	assert.Panics(t, func() { r.ExpireOffer(loan.ApplicationID) })
-}
-
-// An upload is not held in memory: neither the text nor the file.
-func TestUploadStreams(t *testing.T) {
-	r := newRig(t) // not parallel: it looks at the memory of the whole process
-	path := statement(r)
-	pr, pw := io.Pipe()
-	go func() {
-		_, _ = io.WriteString(pw, `"`)
-		enc := base64.NewEncoder(base64.StdEncoding, pw)
-		for range 15 << 10 {
-			_, _ = enc.Write(make([]byte, 1<<10))
-		}
-		_ = enc.Close()
-		_, _ = io.WriteString(pw, `"`)
-		pw.Close()
-	}()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	r.send(http.MethodPost, path, pr).ok()
-	runtime.ReadMemStats(&after)
-	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20), "15 MiB went through")
-	last := r.Requests()[1]
-	assert.EqualValues(t, 20<<20+2, last.BodySize)
-	assert.Len(t, last.Body, 64<<10)
 }
 
 // A body that cannot be read is the error of the caller, as with net/http, and no answer of the service.

@@ -170,7 +170,9 @@ func bankStatement(c *Call) record.Document {
 	return record.Document{Kind: "bank-statement", FileName: c.required("fileName")}
 }
 
-func anyTime(*Call, *record.Application) {}
+func anyTime(*Call, *record.Application, record.Document) {}
+
+func withOffer(c *Call, app *record.Application, _ record.Document) { unexpiredOffer(c, app) }
 
 func requiredDocument(c *Call) record.Document {
 	d := supportingDocument(c)
@@ -182,28 +184,19 @@ func requiredDocument(c *Call) record.Document {
 	return d
 }
 
-func whileRequired(c *Call, app *record.Application) {
+func whileRequired(c *Call, app *record.Application, d record.Document) {
 	unexpiredOffer(c, app)
-	i := slices.IndexFunc(app.Requirements, func(r record.Requirement) bool { return r.ID == c.document.RequirementID })
+	i := slices.IndexFunc(app.Requirements, func(r record.Requirement) bool { return r.ID == d.RequirementID })
 	if i < 0 {
 		refuse("RequirementNotFound", "The application has no such required document.")
 	}
-	if app.Requirements[i].FileType != c.document.FileType {
+	if app.Requirements[i].FileType != d.FileType {
 		refuse("FileTypeMismatch", "The document type is not the required one.")
 	}
 }
 
 func supportingDocument(c *Call) record.Document {
 	return record.Document{Kind: "supporting", FileName: c.required("fileName"), FileType: c.required("fileType")}
-}
-
-// submit stores the description of an upload that has been read.
-func (c *Call) submit() any {
-	app := c.uploadTo()
-	c.document.ID, c.document.CreatedUTC = c.NewID(book.Document), c.Stamp()
-	app.Documents = append(app.Documents, c.document)
-	c.fulfil(app, c.document.RequirementID)
-	return true
 }
 
 // fulfil marks a requirement as fulfilled. After the last requirement the application is

@@ -30,7 +30,7 @@ import (
 type Call struct {
 	Route    *Route
 	Request  *http.Request
-	Body     []byte // empty for an upload, whose handler reads the request
+	Body     []byte
 	HTTPHost func(*url.URL) bool
 	Forbids  bool     // records of another partner are 403 instead of 404
 	Username string   // of the token, after Run
@@ -46,8 +46,8 @@ type Call struct {
 	concerns  []string
 	customers []userRequest        // of a parsed list
 	requests  []applicationRequest // of a parsed list
-	document  record.Document      // of an upload
-	allow     func(*record.Application)
+	file      record.Document      // size and digest of a parsed file
+	fileErr   error
 }
 
 // Run takes a request through sign-in and handler, and encodes the response. If the route ran, Run
@@ -112,7 +112,7 @@ func (c *Call) admit() {
 	switch {
 	case c.Route.access == administrators && !c.account.Administrator:
 		panic(forbidden("This route is for administrators."))
-	case (len(c.Body) > 0 || c.Route.Upload && c.Request.ContentLength != 0) && !jsonContentType(c.Request.Header.Get("Content-Type")):
+	case len(c.Body) > 0 && !jsonContentType(c.Request.Header.Get("Content-Type")):
 		panic(Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported."))
 	}
 }

@@ -20,7 +20,6 @@ const (
 // Route is a row of the interface's tables.
 type Route struct {
 	Pattern string // method and path, as ServeMux and the interface write them
-	Upload  bool   // parse reads the body as a stream
 	handle  func(*Call) any
 	parse   func(*Call) // reads the body before the handler has the state; nil for most routes
 	access  access
@@ -93,7 +92,7 @@ func applicationRoutes() []Route {
 		{Pattern: "GET /api/Application/update-application-name-and-zip-code/{applicationId}", handle: on((*Call).openApplication, (*Call).rename)},
 		{Pattern: "GET /api/Application/update-customer-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateCustomerData)},
 		{Pattern: "GET /api/Application/update-application-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateApplicationData)},
-		{Pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", parse: upload(bankStatement, anyTime), handle: (*Call).submit, Upload: true},
+		{Pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", parse: (*Call).parseFile, handle: upload(bankStatement, anyTime)},
 		{Pattern: "POST /api/Application/cancel-application/{applicationId}", handle: on((*Call).applicationWithoutLoan, (*Call).cancelApplication)},
 	}
 }
@@ -112,8 +111,8 @@ func approvalRoutes() []Route {
 		{Pattern: "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}", handle: on((*Call).approving, (*Call).setPrimaryBankAccount)},
 		{Pattern: "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}", handle: on((*Call).approving, (*Call).signContract)},
 		{Pattern: "GET /api/ApplicationApproval/get-required-documents/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return list(a.Requirements) })},
-		{Pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", parse: upload(requiredDocument, whileRequired), handle: (*Call).submit, Upload: true},
-		{Pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", parse: upload(supportingDocument, unexpiredOffer), handle: (*Call).submit, Upload: true},
+		{Pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", parse: (*Call).parseFile, handle: upload(requiredDocument, whileRequired)},
+		{Pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", parse: (*Call).parseFile, handle: upload(supportingDocument, withOffer)},
 	}
 }
 
