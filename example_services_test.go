@@ -433,7 +433,7 @@ func ExampleAs() {
 	fmt.Printf("%s\n", balance.Record.Raw())
 	// Output:
 	// 10000.00
-	// {"loanId":"00000001-0004-4000-8000-000000000001","totalBalance":0.00,"availableBalance":10000.00,"limit":10000.00}
+	// {"availableBalance":10000.00,"limit":10000.00,"loanId":"00000001-0004-4000-8000-000000000001","totalBalance":0.00}
 }
 
 func ExampleListAs() {

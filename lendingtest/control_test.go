@@ -142,10 +142,20 @@ func TestClientErrors(t *testing.T) {
 	r, url := controlled(t)
 	c, ctx := control.Dial(url), t.Context()
 	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET ` +
-		`/api/Loan/get-loan/{loanId}"; Routes returns all`
+		`/api/Loan/get-loan/{loanId}"; openapi.yaml lists all routes`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
 	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
 	require.EqualError(t, c.Post(ctx, "answer", map[string]any{"route": misspelt, "answer": nil}, nil), nearest)
+	for _, path := range []string{
+		"/api/Application/create-customr", "/Application/create-customer", "/api/Application/customer",
+		"/API/application/create-customers/5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b", "/api/Applikation/createcustomer",
+	} {
+		require.ErrorContains(t, c.Fail(ctx, "POST "+path, lendingtest.Fault{Status: 503}),
+			`perhaps "POST /api/Application/create-customer";`)
+	}
+	old := map[string]any{"route": "*", "fault": map[string]string{"delay": "3s"}}
+	require.ErrorContains(t, c.Post(ctx, "fail", old, nil),
+		`unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
 	_, err := c.Executed(ctx, misspelt)
 	require.EqualError(t, err, nearest)
 	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})

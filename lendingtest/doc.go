@@ -12,7 +12,7 @@
 // # Forms
 //
 // [NewServer] listens on loopback, with [WithTLS] or [WithHTTP2] if needed. [New] opens no
-// socket: serve its [Service.Handler], or give [Service.Transport] to an http.Client, also
+// socket: serve the [Service], or give [Service.Transport] to an http.Client, also
 // within testing/synctest. No function needs a testing.TB, no goroutine runs after Close, and
 // services do not share state.
 //

@@ -2,7 +2,6 @@ package lendingtest_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -79,33 +78,11 @@ func ExampleWithReadLag() {
 	// <nil>
 }
 
-// A state travels as JSON, with the report of a bug for instance, and goes on elsewhere.
-func ExampleRestore() {
-	service := lendingtest.New()
-	defer service.Close()
-	loan := service.AddLoan(lendingtest.Loan{})
-	state, err := json.Marshal(service.Snapshot())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	var snapshot lendingtest.Snapshot
-	if err := json.Unmarshal(state, &snapshot); err != nil {
-		fmt.Println(err)
-		return
-	}
-	elsewhere := lendingtest.New(lendingtest.Restore(snapshot))
-	defer elsewhere.Close()
-	fmt.Println(elsewhere.Snapshot().Loans[0].ID == loan.ID)
-	// Output: true
-}
-
 // Another process steers the service. Here both are one.
 func ExampleNewServer_control() {
 	service := lendingtest.New()
 	mux := http.NewServeMux()
-	mux.Handle("/api/", service.Handler())
+	mux.Handle("/api/", service)
 	mux.Handle("/_control/", control.New(service, nil))
 	server := httptest.NewServer(mux)
 	defer server.Close()

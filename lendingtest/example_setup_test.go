@@ -24,10 +24,10 @@ func clientOf(service *lendingtest.Service, address string, opts ...lending.Opti
 }
 
 // In a server of the program's own, here below a path, beside something else.
-func ExampleService_Handler() {
+func ExampleService() {
 	service := lendingtest.New(lendingtest.WithBasePath("/lending"))
 	mux := http.NewServeMux()
-	mux.Handle("/lending/", service.Handler())
+	mux.Handle("/lending/", service)
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "1") })
 	server := httptest.NewServer(mux)
 	defer server.Close()

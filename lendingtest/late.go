@@ -23,22 +23,15 @@ type lateRuns struct {
 	closed  bool          // no mutation waits any more
 }
 
-// drop cancels the waiting mutations.
-func (l *lateRuns) drop() {
+// drop cancels the waiting mutations, with closed also those to come.
+func (l *lateRuns) drop(closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = l.closed || closed
 	if l.forget != nil {
 		close(l.forget)
 		l.forget = nil
 	}
-}
-
-// close cancels the waiting mutations and those to come.
-func (l *lateRuns) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.drop()
 }
 
 // reserve makes room for a mutation. The result starts the mutation, which runs after d unless it
@@ -87,8 +80,5 @@ func (l *lateRuns) leave() {
 func (l *lateRuns) busy() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.idle == nil {
-		return nil
-	}
 	return l.idle
 }

@@ -35,7 +35,6 @@ type config struct {
 	receivers      []string
 	readLag        func(kind string) time.Duration
 	deliveryClient *http.Client
-	restore        *Snapshot
 	shapes         reshape.Routes
 	forbids        bool
 }
@@ -75,11 +74,6 @@ func WithClock(now func() time.Time) Option { return func(c *config) { c.clock =
 
 // WithTokenLifetime sets the lifetime of tokens. The default is an hour.
 func WithTokenLifetime(d time.Duration) Option { return func(c *config) { c.tokenLifetime = d } }
-
-// WithAccount adds an account, or replaces the account with the same user name.
-func WithAccount(a Account) Option {
-	return func(c *config) { c.accounts = append(c.accounts, a) }
-}
 
 // WithSeed sets the first part of every identifier and changes the codes, so that two services
 // return different values. The same seed gives the same values.
@@ -145,7 +139,3 @@ func WithShapes(learnt []byte) Option {
 		c.shapes = seen
 	}
 }
-
-// Restore starts a service with the state of a snapshot. [New] panics if [Service.Restore]
-// returns an error.
-func Restore(snap Snapshot) Option { return func(c *config) { c.restore = &snap } }

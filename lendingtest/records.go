@@ -274,8 +274,35 @@ func (r *records) SetDeliveryMode(m DeliveryMode) { r.post.SetMode(m) }
 // same event with a new creation time, and therefore another body and signature. Redeliver panics
 // if there is no such delivery.
 func (r *records) Redeliver(number int) {
-	if !r.post.Again(number, r.clock.Now()) {
+	if !r.post.Again(number) {
 		panic(fmt.Sprintf("lendingtest: no delivery number %d", number))
+	}
+}
+
+// Emit posts an event to the subscribers of a partner, or of the customer of a record. It is for the
+// events that this model never sends, such as WB_Partner_Request, WB_Send_Sms and WB_Send_Otp, with data
+// of the test. Emit panics for an unknown event, and for an id without a record or a subscriber.
+func (r *records) Emit(event, id string, data map[string]any) {
+	if !slices.Contains(book.Catalogue(), event) {
+		panic(fmt.Sprintf("lendingtest: no event %q", event))
+	}
+	known := true
+	r.book.Do(func(s *book.State) {
+		target, owner := book.Target{PartnerID: id}, id
+		if loan := s.Loans.Get(id); loan != nil {
+			owner = loan.ApplicationID
+		}
+		if app := s.Applications.Get(owner); app != nil {
+			target = book.Target{PartnerID: app.PartnerID, CustomerID: app.CustomerID}
+		} else if row := s.Customers.Get(id); row != nil {
+			target = book.Target{PartnerID: row.PartnerID, CustomerID: row.ID}
+		} else {
+			known = len(s.SubscriptionsOf(target)) > 0
+		}
+		s.Emit(target, event, id, data)
+	})
+	if !known {
+		panic(fmt.Sprintf("lendingtest: %q is no customer, application, loan, or partner with a subscription", id))
 	}
 }
 

@@ -39,7 +39,7 @@ func New(opts ...Option) *Service {
 	s := &Service{cfg: cfg}
 	s.clock, s.done = clock.New(cfg.clock), make(chan struct{})
 	s.ledger.now = s.clock.Now
-	s.post = &post.Office{Client: cfg.deliveryClient, Told: func(d Delivery) { s.notify(Event{Delivery: &d}) }}
+	s.post = &post.Office{Client: cfg.deliveryClient, Now: s.clock.Now, Told: func(d Delivery) { s.notify(Event{Delivery: &d}) }}
 	s.book = book.New(book.Config{
 		Clock: s.clock, Seed: cfg.seed, Accounts: cfg.accounts, TokenLifetime: cfg.tokenLifetime, ReadLag: cfg.readLag,
 		Post: func(e book.Event) { s.post.Put(s.clock.Now(), e.Subscription, e.OldSecret, e.Name, e.ID, e.Data) },
@@ -51,12 +51,6 @@ func New(opts ...Option) *Service {
 	s.serveRoutes()
 	s.started = s.Snapshot()
 	s.started.Time = time.Time{} // Reset returns to the time of WithClock
-	if cfg.restore != nil {
-		if err := s.Restore(*cfg.restore); err != nil {
-			panic(err.Error())
-		}
-		s.started = *cfg.restore
-	}
 	return s
 }
 
@@ -64,9 +58,6 @@ func New(opts ...Option) *Service {
 // prints it. Tools that read fields with reflection, like testify when it prints a difference,
 // ignore Format, so do not compare services.
 func (s *Service) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendingtest service") }
-
-// Handler returns the service as a handler, including the base path.
-func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.ServeHTTP) }
 
 // Transport returns the service as a RoundTripper without sockets. Requests to any host reach
 // the service and run in the caller's goroutine, so Transport works in testing/synctest: create
@@ -81,13 +72,13 @@ func (s *Service) Transport() http.RoundTripper { return transport{s} }
 func (s *Service) Close() {
 	s.closing.Do(func() { close(s.done) })
 	s.post.Close()
-	s.late.close()
+	s.late.drop(true)
 	s.clock.Close()
 	_ = s.Wait(context.Background()) // returns, because all tasks are cancelled
 }
 
-// Reset restores the state in which the service started: no records except those of the option
-// [Restore], no request log, counters, faults, replaced responses, deliveries or pending decisions.
+// Reset restores the state in which the service started: no records, request log, counters,
+// faults, replaced responses, deliveries or pending decisions.
 // Options and watchers stay.
 //
 // Identifiers start again from the first. Identifiers that a client has stored, for instance in
@@ -95,7 +86,7 @@ func (s *Service) Close() {
 func (s *Service) Reset() {
 	s.restore(s.started)
 	s.SetDecision(Decision{})
-	s.late.drop()
+	s.late.drop(false)
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.post.Reset()
@@ -116,7 +107,7 @@ func (s *Service) Restore(snap Snapshot) error {
 		return fmt.Errorf("lendingtest: %w", err)
 	}
 	s.restore(snap)
-	s.late.drop()
+	s.late.drop(false)
 	return nil
 }
 
@@ -167,7 +158,7 @@ type Server struct {
 // if there is no free port, like [httptest.NewServer].
 func NewServer(opts ...Option) *Server {
 	s := New(opts...)
-	hs := httptest.NewUnstartedServer(s.Handler())
+	hs := httptest.NewUnstartedServer(s)
 	hs.EnableHTTP2 = s.cfg.http2
 	if s.cfg.tls {
 		hs.StartTLS()

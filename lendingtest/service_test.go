@@ -146,8 +146,9 @@ func TestClocks(t *testing.T) {
 
 func TestAccounts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, lendingtest.WithAccount(lendingtest.Account{Username: "x", Password: "y"}),
-		lendingtest.WithAccount(lendingtest.Account{Username: lendingtest.Username, Password: "new"}))
+	r := newRig(t)
+	r.AddAccount(lendingtest.Account{Username: "x", Password: "y"})
+	r.AddAccount(lendingtest.Account{Username: lendingtest.Username, Password: "new"})
 	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"x","password":"y"}`).object()["token"])
 	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"new"}`).object()["token"])

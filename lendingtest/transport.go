@@ -3,10 +3,12 @@ package lendingtest
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"syscall"
+	"testing/iotest"
 )
 
 // transport calls a handler without sockets.
@@ -39,12 +41,12 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, *err
 	}
 	if aborted && !w.wrote {
-		return nil, &resetError{}
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	resp := w.Result()
 	resp.Request = req
 	if aborted {
-		resp.Body = io.NopCloser(io.MultiReader(resp.Body, cutReader{}))
+		resp.Body = io.NopCloser(io.MultiReader(resp.Body, iotest.ErrReader(io.ErrUnexpectedEOF)))
 	} else if resp.ContentLength < 0 {
 		resp.ContentLength = int64(w.Body.Len())
 	}
@@ -64,12 +66,6 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// resetError is the error of package net for a connection that the peer has reset.
-type resetError struct{}
-
-func (*resetError) Error() string { return "read: connection reset by peer" }
-func (*resetError) Unwrap() error { return syscall.ECONNRESET }
 
 // memoryWriter knows whether the response has begun.
 type memoryWriter struct {
@@ -101,7 +97,3 @@ func (w *memoryWriter) serve(h http.Handler, r *http.Request) (aborted bool) {
 	h.ServeHTTP(w, r)
 	return false
 }
-
-type cutReader struct{}
-
-func (cutReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

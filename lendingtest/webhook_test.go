@@ -49,6 +49,13 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
+// answer sets the status of the later responses.
+func (r *receiver) answer(code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.code = code
+}
+
 func (r *receiver) all() []delivered {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -115,7 +115,7 @@ func newVariant(t *testing.T, opts ...lendingtest.Option) *variant {
 	v := &variant{change: map[string]func(*http.Request, *reply){}, proto: "HTTP/2.0"}
 	v.Service = lendingtest.New(append(opts, lendingtest.WithLoopbackReceivers(),
 		lendingtest.WithDeliveryClient(&http.Client{Transport: v}))...)
-	v.handler = v.Service.Handler()
+	v.handler = v.Service
 	t.Cleanup(v.Close)
 	v.loan = seed(v.Service, &v.seeded)
 	return v

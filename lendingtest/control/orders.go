@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -31,6 +32,11 @@ type (
 	}
 	deliveryOrder struct {
 		Number int `json:"number"`
+	}
+	eventOrder struct {
+		Event string         `json:"event"`
+		ID    string         `json:"id"`
+		Data  map[string]any `json:"data"`
 	}
 	applicationOrder struct {
 		ApplicationID string `json:"applicationId"`
@@ -87,6 +93,7 @@ func orders() map[string]order {
 		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
 		"POST clear-faults":   change(func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
 		"POST answer":         change(answer),
+		"POST emit":           change(func(c *Control, o eventOrder) error { c.service.Emit(o.Event, o.ID, o.Data); return nil }),
 		"POST reset":          change(func(c *Control, _ nothing) error { c.service.Reset(); return nil }),
 		"POST advance":        change(func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),
 		"POST expire-offer":   change(func(c *Control, o applicationOrder) error { c.service.ExpireOffer(o.ApplicationID); return nil }),
@@ -144,6 +151,8 @@ func decode[T any](text []byte) (v T, err error) {
 	err = plain.Unmarshal(first, &v)
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the Go type, which means nothing in other languages
 		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
+	} else if err != nil && strings.Contains(err.Error(), `unknown field "delay"`) {
+		return v, errors.New(`the body: unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
 	} else if err != nil {
 		return v, fmt.Errorf("the body: %w", err)
 	}

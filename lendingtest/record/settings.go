@@ -97,14 +97,17 @@ type DeliveryMode struct {
 	OldSecret bool `json:"oldSecret,omitempty"`
 	// NoSignature omits the header.
 	NoSignature bool `json:"noSignature,omitempty"`
+	// Retries delivers a delivery again after a response other than 2xx, up to this number of times: the
+	// same event with a new creation time.
+	Retries int `json:"retries,omitempty"`
 	// Off discards deliveries.
 	Off bool `json:"off,omitempty"`
 }
 
 // Check returns an error for a mode that cannot be.
 func (m DeliveryMode) Check() error {
-	if m.Copies < 0 || m.Delay < 0 {
-		return errors.New("copies and delay cannot be negative")
+	if m.Copies < 0 || m.Delay < 0 || m.Retries < 0 {
+		return errors.New("copies, delay and retries cannot be negative")
 	}
 	return nil
 }

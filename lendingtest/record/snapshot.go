@@ -3,7 +3,7 @@ package record
 import "time"
 
 // Snapshot is a deep copy of the state, with lists in order of creation. Its JSON is the whole
-// state: attach it to a bug report, and load it with lendingtest.Restore. The JSON contains
+// state: attach it to a bug report, and load it with Service.Restore. The JSON contains
 // passwords, tokens, codes and the data of the records in clear text. It does not contain the
 // request log, counters, faults, deliveries or options.
 type Snapshot struct {

@@ -28,7 +28,8 @@ var errTooManyWait = errors.New("lendingtest: the delivery was dropped: 10,000 d
 // Office has a queue and a goroutine for each receiver, so a receiver that never answers delays no
 // other receiver. A goroutine ends when its queue is empty.
 type Office struct {
-	Client *http.Client          // nil means a client that keeps no connection
+	Client *http.Client // nil means a client that keeps no connection
+	Now    func() time.Time
 	Told   func(record.Delivery) // after each delivery
 
 	mu        sync.Mutex
@@ -48,6 +49,7 @@ type letter struct {
 	record.Delivery
 	secret, old string
 	run         int // number of Resets before
+	tries       int // so far
 }
 
 // Put makes a delivery for a subscriber and posts it.
@@ -64,26 +66,29 @@ func (o *Office) Put(now time.Time, sub *record.Subscription, oldSecret, event, 
 		return
 	}
 	for range o.mode.Copies + 1 {
-		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, oldSecret, 0})
+		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, oldSecret, 0, 0})
 	}
 }
 
 // Again posts the delivery with this number again, like a retry of the real service: the same
 // event with a new creation time, and therefore another body and signature.
-func (o *Office) Again(number int, now time.Time) bool {
+func (o *Office) Again(number int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	rows := o.delivered.Rows()
 	i := slices.IndexFunc(rows, func(d letter) bool { return d.Number == number })
-	if i < 0 {
-		return false
+	if i >= 0 {
+		o.again(rows[i])
 	}
-	d := rows[i]
+	return i >= 0
+}
+
+func (o *Office) again(d letter) {
+	now := o.Now()
 	at := bytes.LastIndex(d.Body, []byte(`"creationTimeUtc":`)) // the last member
 	body := append(bytes.Clone(d.Body[:at]), now.Format(`"creationTimeUtc":"`+record.StampForm+`Z"}`)...)
 	d.Delivery = record.Delivery{Time: now, Event: d.Event, URI: d.URI, Body: body}
 	o.wait(d)
-	return true
 }
 
 // wait adds a delivery to the queue. If the queues are full, the delivery fails, and the log of
@@ -148,6 +153,9 @@ func (o *Office) deliver(receiver string) {
 		o.mu.Lock()
 		if d.run == o.run {
 			o.keep(&d)
+			if d.tries++; d.Status/100 != 2 && d.tries <= o.mode.Retries {
+				o.again(d)
+			}
 		}
 		o.mu.Unlock()
 		o.Told(d.Delivery)

@@ -39,30 +39,21 @@ func (c *Call) loanContracts(loan *record.Loan) any {
 }
 
 func totalBalance(loan *record.Loan) any {
-	return struct {
-		LoanID           string       `json:"loanId"`
-		TotalBalance     record.Cents `json:"totalBalance"`
-		AvailableBalance record.Cents `json:"availableBalance"`
-		Limit            record.Cents `json:"limit"`
-	}{loan.ID, loan.Balance, loan.AvailableBalance, loan.Amount}
+	return fields{
+		"loanId": loan.ID, "totalBalance": loan.Balance, "availableBalance": loan.AvailableBalance, "limit": loan.Amount,
+	}
 }
 
 func repaymentBalances(loan *record.Loan) any {
-	return struct {
-		LoanID             string           `json:"loanId"`
-		OutstandingBalance record.Cents     `json:"outstandingBalance"`
-		NextPaymentAmount  record.Cents     `json:"nextPaymentAmount"`
-		NextPaymentUTC     record.Timestamp `json:"nextPaymentUTC"`
-	}{loan.ID, loan.Balance, (loan.Balance + 11) / 12, record.Timestamp{Time: loan.CreatedUTC.AddDate(0, 1, 0)}}
+	return fields{
+		"loanId": loan.ID, "outstandingBalance": loan.Balance, "nextPaymentAmount": (loan.Balance + 11) / 12,
+		"nextPaymentUTC": record.Timestamp{Time: loan.CreatedUTC.AddDate(0, 1, 0)},
+	}
 }
 
 // earlyRepayment is anonymous: the loan's id is enough.
 func (c *Call) earlyRepayment(loan *record.Loan) any {
-	return struct {
-		LoanID        string           `json:"loanId"`
-		Amount        record.Cents     `json:"amount"`
-		ValidUntilUTC record.Timestamp `json:"validUntilUTC"`
-	}{loan.ID, loan.Balance, record.Timestamp{Time: c.Now().AddDate(0, 0, 1)}}
+	return fields{"loanId": loan.ID, "amount": loan.Balance, "validUntilUTC": record.Timestamp{Time: c.Now().AddDate(0, 0, 1)}}
 }
 
 // calculated is this model's CalculationResponse: two percent for each term.
@@ -181,12 +172,9 @@ func (c *Call) withdrawInvoice(loan *record.Loan) any {
 	}
 	covers(loan, stored.Amount)
 	c.start(loan, &record.Pending{Invoice: true, Amount: stored.Amount})
-	return struct {
-		LoanID        string       `json:"loanId"`
-		Amount        record.Cents `json:"amount"`
-		AdvanceRate   float64      `json:"advanceRate"`
-		AdvanceAmount record.Cents `json:"advanceAmount"`
-	}{loan.ID, stored.Amount, advanceRate, stored.Amount * 8 / 10}
+	return fields{
+		"loanId": loan.ID, "amount": stored.Amount, "advanceRate": advanceRate, "advanceAmount": stored.Amount * 8 / 10,
+	}
 }
 
 // withdrawLineOfCredit ends with the one-time password: the interface has no route to confirm
@@ -202,11 +190,7 @@ func (c *Call) withdrawLineOfCredit(loan *record.Loan) any {
 	}
 	covers(loan, req.Amount)
 	c.start(loan, &record.Pending{Amount: req.Amount})
-	return struct {
-		LoanID  string       `json:"loanId"`
-		Amount  record.Cents `json:"amount"`
-		OTPSent bool         `json:"otpSent"`
-	}{loan.ID, req.Amount, true}
+	return fields{"loanId": loan.ID, "amount": req.Amount, "otpSent": true}
 }
 
 // resendOTP sends a new password, which replaces the old password. The response names the
@@ -256,7 +240,5 @@ func (c *Call) confirmWithdrawal(loan *record.Loan) any {
 	loan.Balance += p.Amount
 	loan.AvailableBalance -= p.Amount
 	c.EmitLoan("WB_Loan_Withdrawal_Completed", loan, map[string]any{"withdrawalId": w.ID, "amount": w.Amount})
-	return struct {
-		Data string `json:"data"`
-	}{w.ID}
+	return fields{"data": w.ID}
 }

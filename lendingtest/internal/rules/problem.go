@@ -122,6 +122,9 @@ type Answer struct {
 // jsonType is the type of every response: "Responses are application/json."
 const jsonType = "application/json; charset=utf-8"
 
+// fields is a response without a record of its own.
+type fields = map[string]any
+
 // null is a handler's result that becomes a 204, like in ASP.NET.
 type null struct{}
 

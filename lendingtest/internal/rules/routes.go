@@ -46,21 +46,44 @@ func Routes() []Route {
 	return slices.Concat(applicationRoutes(), approvalRoutes(), smallRoutes(), loanRoutes(), webhookRoutes())
 }
 
-// Nearest returns the route whose path has the longest common prefix with spelled.
+// Nearest returns the route that takes the fewest edits of letters to write instead of spelled. Identifiers and the case
+// of letters do not count.
 func Nearest(spelled string) (route string) {
-	path := spelled[strings.IndexByte(spelled, ' ')+1:]
-	most := -1
+	least := 0
 	for _, candidate := range Routes() {
-		_, other, _ := strings.Cut(candidate.Pattern, " ")
-		n := 0
-		for n < min(len(path), len(other)) && path[n] == other[n] {
-			n++
-		}
-		if n > most {
-			most, route = n, candidate.Pattern
+		if differ := edits(named(spelled), named(candidate.Pattern)); route == "" || differ < least {
+			least, route = differ, candidate.Pattern
 		}
 	}
 	return route
+}
+
+// named returns the path of a route up to its action.
+func named(route string) string {
+	path := strings.ToLower(route[strings.IndexByte(route, ' ')+1:])
+	path = path[:min(len(path), 200)] // edits takes longer for longer texts
+	parts := strings.Split(strings.TrimPrefix(strings.Trim(path, "/"), "api/"), "/")
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
+
+// edits returns the number of bytes to insert, delete or replace.
+func edits(from, to string) int {
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(from) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(to) {
+			cost := diagonal
+			if from[i] != to[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(to)]
 }
 
 // Known returns an error for a route that does not exist.
@@ -68,7 +91,7 @@ func Known(route string) error {
 	if slices.ContainsFunc(Routes(), func(rt Route) bool { return rt.Pattern == route }) {
 		return nil
 	}
-	return fmt.Errorf("no route %q; perhaps %q; Routes returns all", route, Nearest(route))
+	return fmt.Errorf("no route %q; perhaps %q; openapi.yaml lists all routes", route, Nearest(route))
 }
 
 // applicationRoutes returns the Application group.
