@@ -39,11 +39,12 @@ func TestRecordsOfAnotherPartnerAreNotFound(t *testing.T) {
 // A switch makes them forbidden.
 func TestRecordsOfAnotherPartnerAreForbidden(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, lendingtest.WithForbiddenRecords())
+	r := newRig(t)
+	r.Assume("foreign records", "403 problem record")
 	loan := r.AddLoan(lendingtest.Loan{})
 	other := r.as(r.AddAccount(lendingtest.Account{}).Username)
-	other.get("/api/Loan/get-loan/"+loan.ID).refused(403, "Forbidden")
-	other.get("/api/Application/get-application/"+loan.ApplicationID).refused(403, "Forbidden")
+	other.get("/api/Loan/get-loan/"+loan.ID).refused(403, "LoanNotFound")
+	other.get("/api/Application/get-application/"+loan.ApplicationID).refused(403, "ApplicationNotFound")
 	other.get("/api/Loan/get-loan/"+unknownID).refused(404, "LoanNotFound")
 	r.get("/api/Loan/get-loan/" + loan.ID).ok()
 }

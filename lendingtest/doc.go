@@ -49,6 +49,9 @@
 // The service executes nothing late unless a [Fault] says so. A test with idempotency keys therefore ends in milliseconds
 // with idempotency.Options{MaxLateness: time.Millisecond}: see the example KeyedMutation.
 //
+// [WithService] takes the service.json of lending-probe, so that your tests meet the names, statuses and delays of the
+// real service. With [OnlySeen] a response that rests on an assumption fails, and says how to measure it.
+//
 // The examples of this package show common tests. Two examples of package lending need no fake
 // service: WithHTTPClient replaces a route with httpmock, and Sign signs a delivery by hand. To
 // test a program in another language, run cmd/lending-sandbox.
@@ -75,6 +78,5 @@
 // # Where this is only a model
 //
 // The interface does not publish every record, state and rule. MODEL.md in this folder lists what
-// is invented: the real service will differ there. [WithShapes] replaces the invented field names
-// with the names of real responses.
+// is invented: the real service will differ there. [WithService] answers as the real service does.
 package lendingtest

@@ -1,6 +1,7 @@
 package lendingtest_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,29 @@ func TestReadLagForgetsNothing(t *testing.T) {
 	r := serverRig(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithReadLag(time.Second))
 	r.before = func() { r.Advance(time.Second) }
 	journey(t, r)
+}
+
+// Each kind of record comes as late as a probe has measured.
+func TestReadLagOfEachKindOfRecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, lendingtest.WithService([]byte(`{"version":1,"facts":{"read lag: get-customer-by-id":"9s",`+
+		`"read lag: get-customer-applications":"5s","read lag: get-withdrawals":"0s"}}`)))
+	loan := r.AddLoan(lendingtest.Loan{})
+	r.post("/api/Calculation/application-invoice-calculation?applicationId="+loan.ApplicationID, invoice).ok()
+	r.post("/api/Loan/make-withdrawal-invoice/"+loan.ID, `{"calculation":`+invoice+`}`).ok()
+	confirm(r, loan, "2500.00", "0.80", r.OTP(loan.ID)).ok()
+	assert.Contains(t, r.get("/api/Loan/get-withdrawals/"+loan.ID).ok(), `"totalCount":1`)
+	customer := r.customer()
+	id := r.post("/api/Application/create-application", `{"customerId":"`+customer+`"}`).text()
+	shown := func() string {
+		return fmt.Sprint(r.get("/api/Application/application-status/"+id).status, " ",
+			r.get("/api/Customer/get-customer-by-id/"+customer).status)
+	}
+	assert.Equal(t, "404 404", shown())
+	r.Advance(5 * time.Second)
+	assert.Equal(t, "200 404", shown())
+	r.Advance(4 * time.Second)
+	assert.Equal(t, "200 200", shown())
 }
 
 // An identifier that a test has given twice is not followed for ever.

@@ -1,6 +1,7 @@
 package lendingtest
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -35,8 +36,10 @@ type config struct {
 	receivers      []string
 	readLag        func(kind string) time.Duration
 	deliveryClient *http.Client
-	shapes         reshape.Routes
-	forbids        bool
+	known          reshape.Service
+	onlySeen       bool
+	decision       Decision
+	delivery       DeliveryMode
 }
 
 func defaultConfig() config {
@@ -115,27 +118,50 @@ func WithReadLag(d time.Duration) Option {
 	}
 }
 
-// WithForbiddenRecords answers 403 instead of 404 for the records of another partner. The interface
-// publishes both statuses, and does not say which of the two a record has.
-func WithForbiddenRecords() Option { return func(c *config) { c.forbids = true } }
-
-// WithShapes makes the service answer with the fields of the real service. learnt is a service.json
-// of lending-probe, or the JSON of a shapes.Seen, which package shapes learns from real responses.
+// WithService makes the service answer like the real service. learnt is a service.json of lending-probe.
+// [Service.Assume] changes a single fact. Later options win, for example WithReadLag(0).
+//
+// Statuses, forms of absence, pages, words, times, the read lag of each kind of record, late execution, the life of a token and
+// the mode of webhooks are those of the file, and so is a closed connection of [NewServer]. The
+// file does not choose the protocol: see [WithHTTP2]. To see that a caller has gone, a service with
+// late executions holds each mutation for 10 milliseconds.
 //
 // A record of a learned route has the learned fields. The value is the service's own value if
-// the name matches and the type fits, otherwise an invented value of the right type. Fields that
-// this package has invented and no response has shown are omitted; published fields stay. Fields
-// are missing or null as often as in the real responses. A time has the fraction and the offset of
-// a real time; a date in another form than ISO 8601 is learned as a text.
+// the name matches and the type fits, otherwise an invented value of the right type, which is the
+// same at each read. Fields that this package has invented and no response has shown are omitted;
+// published fields stay. Fields are missing or null as often as in the real responses. A date in
+// another form than ISO 8601 is learned as a text.
 //
-// An invented value is the same at each read of its record. The response of a sign-in is
-// published and does not change. [New] panics if learnt is not JSON of package shapes.
-func WithShapes(learnt []byte) Option {
-	seen, err := reshape.Read(learnt)
+// [New] panics if learnt is no service.json, of a newer version, or has a fact that lending-probe does not write.
+func WithService(learnt []byte) Option {
+	known, err := reshape.Read(learnt)
+	if err == nil {
+		err = checkFacts(known.Facts)
+	}
 	return func(c *config) {
 		if err != nil {
-			panic("lendingtest: not the JSON of a shapes.Seen: " + err.Error())
+			panic("lendingtest: " + err.Error())
 		}
-		c.shapes = seen
+		c.known = known
+		c.readLag, c.decision.After = known.Lags()
+		c.tokenLifetime = cmp.Or(known.Duration("token life"), c.tokenLifetime)
+		c.delivery = DeliveryMode{
+			BadSignature: known.Facts["webhook signature"] == "not valid",
+			Reverse:      known.Facts["webhook order"] == "another order",
+		}
+		if delay := known.Duration("webhook delay"); delay > 0 {
+			c.delivery.Delay = delay + time.Second // lending-probe ignores a second
+		}
+		if known.Facts["webhook copies"] == "some" {
+			c.delivery.Copies = 1
+		}
+		if known.Facts["webhook retry"] == "delivered again" {
+			c.delivery.Retries = 1
+		}
 	}
 }
+
+// OnlySeen refuses to answer from an assumption. If no service.json of [WithService] has shown the rule
+// or the fields of a response, the response is a 501 that names the assumption and how to measure it. A
+// mutation has run nevertheless. Without OnlySeen, [Request] names the assumption.
+func OnlySeen() Option { return func(c *config) { c.onlySeen = true } }

@@ -10,8 +10,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
 	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
 
@@ -25,14 +25,13 @@ type front struct {
 	faultPlan
 	watchers
 	records
-	late lateRuns
+	learnt
+	lateRuns lateRuns
 
 	basePath string
 	mux      *http.ServeMux
-	shapes   reshape.Routes
 	httpHost func(*url.URL) bool // whether a webhook receiver may have http
-	forbids  bool
-	done     chan struct{} // closed by Close
+	done     chan struct{}       // closed by Close
 }
 
 // serveRoutes adds the routes to the mux.
@@ -75,9 +74,15 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	}
 	f.clock.CatchUp()
 	e := f.enter(rt.Pattern, r)
-	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Forbids: f.forbids}}
+	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Learned: f.known}}
 	x.call.Body, x.tooLarge = f.readBody(e, r)
+	if after := f.limited(f.clock.Now()); after > 0 {
+		limit := Fault{Status: http.StatusTooManyRequests, RetryAfter: (after + time.Second - 1).Truncate(time.Second)}
+		x.send(limit.answer(f.book, r.URL.Path))
+		return
+	}
 	x.fault = f.next(rt.Pattern)
+	x.late()
 	f.change(func() { e.Fault = x.fault.text() })
 	if x.fault.Late > 0 {
 		x.serveLate()
@@ -108,15 +113,11 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		x.rec.reset()
 		return
 	}
-	switch {
-	case x.fault.Status != 0:
-		a = x.fault.answer(f.book, r.URL.Path)
-	case err != nil:
-		a = rules.Refusal(f.book, err, r.URL.Path)
-	default:
-		a.Body = f.shapes.Apply(rt.Pattern, r.URL.Path, a.Body)
+	if x.fault.Status != 0 {
+		x.send(x.fault.answer(f.book, r.URL.Path))
+		return
 	}
-	x.send(a)
+	x.respond(a, err)
 }
 
 // hold delays a response as long as the fault says.
@@ -144,7 +145,7 @@ func (x *exchange) run() (a *rules.Answer, err error) {
 // serveLate answers the caller and executes the mutation later.
 func (x *exchange) serveLate() {
 	r := x.call.Request
-	start, err := x.late.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
+	start, err := x.lateRuns.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
 		_, _ = x.run() // no caller is left
 		var e Request
 		x.change(func() { e = x.rec.entry.copy() })
@@ -172,7 +173,11 @@ func (x *exchange) send(a *rules.Answer) {
 	e, cut := x.rec.entry, x.fault.CutBody
 	h := x.rec.Header()
 	maps.Copy(h, a.Header)
-	h.Set("Date", x.clock.Now().Format(http.TimeFormat))
+	now := x.clock.Now()
+	if skew := x.duration("clock"); skew > 0 {
+		now = now.Add(skew + 2*time.Second) // lending-probe ignores two seconds
+	}
+	h.Set("Date", now.Format(http.TimeFormat))
 	body := a.Body
 	if cut != 0 {
 		n := min(max(cut, 0), len(body))
@@ -196,10 +201,11 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 	if r.Body == nil {
 		return nil, false
 	}
-	if r.ContentLength > hostLimit {
+	limit, _ := f.sizeLimit()
+	if r.ContentLength > limit {
 		return nil, true
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, hostLimit))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	f.keep(e, body)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, true
@@ -212,7 +218,7 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 
 // serveNotFound answers requests without a route, including requests with a wrong method.
 func (f *front) serveNotFound(w http.ResponseWriter, r *http.Request) {
-	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, f.enter("", r)}, call: &rules.Call{Route: &rules.Route{}}}
+	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, f.enter("", r)}, call: &rules.Call{Route: &rules.Route{}, Request: r}}
 	detail := "There is no such route; perhaps " + rules.Nearest(r.Method+" "+strings.TrimPrefix(r.URL.Path, f.basePath)) + "."
-	x.send(rules.Refusal(f.book, rules.Refuse(http.StatusNotFound, "NotFound", detail), r.URL.Path))
+	x.respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", detail))
 }

@@ -45,10 +45,11 @@ func New(opts ...Option) *Service {
 		Post: func(e book.Event) { s.post.Put(s.clock.Now(), e.Subscription, e.OldSecret, e.Name, e.ID, e.Data) },
 		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
 	})
-	s.basePath, s.shapes, s.httpHost, s.forbids = cfg.basePath, cfg.shapes, cfg.mayReceiveHTTP, cfg.forbids
+	s.basePath, s.httpHost, s.onlySeen = cfg.basePath, cfg.mayReceiveHTTP, cfg.onlySeen
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.serveRoutes()
+	s.begin()
 	s.started = s.Snapshot()
 	s.started.Time = time.Time{} // Reset returns to the time of WithClock
 	return s
@@ -72,7 +73,7 @@ func (s *Service) Transport() http.RoundTripper { return transport{s} }
 func (s *Service) Close() {
 	s.closing.Do(func() { close(s.done) })
 	s.post.Close()
-	s.late.drop(true)
+	s.lateRuns.drop(true)
 	s.clock.Close()
 	_ = s.Wait(context.Background()) // returns, because all tasks are cancelled
 }
@@ -85,11 +86,18 @@ func (s *Service) Close() {
 // an idempotency log, are then invalid or, worse, belong to other records, so clear both.
 func (s *Service) Reset() {
 	s.restore(s.started)
-	s.SetDecision(Decision{})
-	s.late.drop(false)
+	s.lateRuns.drop(false)
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.post.Reset()
+	s.begin()
+}
+
+// begin sets what the options say about the real service.
+func (s *Service) begin() {
+	s.know(s.cfg.known)
+	s.SetDecision(s.cfg.decision)
+	s.SetDeliveryMode(s.cfg.delivery)
 }
 
 // Restore replaces the state with a snapshot of this service, of another service or from JSON.
@@ -107,7 +115,7 @@ func (s *Service) Restore(snap Snapshot) error {
 		return fmt.Errorf("lendingtest: %w", err)
 	}
 	s.restore(snap)
-	s.late.drop(false)
+	s.lateRuns.drop(false)
 	return nil
 }
 
@@ -115,7 +123,7 @@ func (s *Service) Restore(snap Snapshot) error {
 // with the error of ctx. Wait does not wait for held deliveries.
 func (s *Service) Wait(ctx context.Context) error {
 	for {
-		busy := s.late.busy()
+		busy := s.lateRuns.busy()
 		if busy == nil {
 			busy = s.post.Busy()
 		}
@@ -160,6 +168,10 @@ func NewServer(opts ...Option) *Server {
 	s := New(opts...)
 	hs := httptest.NewUnstartedServer(s)
 	hs.EnableHTTP2 = s.cfg.http2
+	if s.known("keep-alive", "after 2s") == "new connection" {
+		hs.Config.IdleTimeout = time.Second // closed without a word
+	}
+	hs.Config.SetKeepAlivesEnabled(s.known("keep-alive", "in a row") != "new connection")
 	if s.cfg.tls {
 		hs.StartTLS()
 	} else {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,7 +29,7 @@ var mutations = []string{
 // TestEndedRunGoesOn ends a run during each mutation in turn, and loses the response. The next run with the
 // same file ends, and nothing has happened twice.
 func TestEndedRunGoesOn(t *testing.T) {
-	for _, cut := range []int{0, 2, 10, 12, 17, 19} { // customer, application, bank data, offer, withdrawal, confirmation
+	for _, cut := range []int{0, 2, 10, 12, 16, 18} { // customer, application, bank data, offer, withdrawal, confirmation
 		t.Run(fmt.Sprint("mutation ", cut), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { endDuring(t, cut) })
 		})
@@ -58,9 +60,11 @@ func endDuring(t *testing.T, cut int) {
 	options.LagLimit = 10 * options.LagLimit // so that a doubt can end
 	killed := Run(&log{TB: t, ctx: ctx}, options)
 	require.True(t, ended, "there are fewer mutations")
-	require.Error(t, killed.Err)
-	result := Run(&log{TB: t}, options)
+	require.ErrorContains(t, killed.Err, "run again with the same file to go on: it lists what was created")
+	next := &log{TB: t}
+	result := Run(next, options)
 	require.NoError(t, result.Err)
+	assert.Contains(t, strings.Join(next.told, "\n"), "Going on with run ")
 	for _, action := range []string{
 		"POST /api/Application/create-customer", "POST /api/Application/create-application",
 		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
@@ -112,6 +116,18 @@ func TestRunThatCannotBegin(t *testing.T) {
 			"the file of a newer program", func(_ *variant, o *Options) { write(o.File, `{"version":2,"new":[]}`) },
 			"update the program",
 		},
+		{
+			"a withdrawal of another amount", func(_ *variant, o *Options) { unfinished(o); o.Withdraw = "1" },
+			"has an unfinished withdrawal of another amount",
+		},
+		{
+			"a withdrawal from another loan", func(_ *variant, o *Options) { unfinished(o); o.Loan = lending.LoanID(o.Partner) },
+			"or from another loan",
+		},
+		{
+			"a file that nobody can write", func(_ *variant, o *Options) { o.File = filepath.Join(o.File, "run.json") },
+			"no such file",
+		},
 		{"another file", func(_ *variant, o *Options) { write(o.File, `ada@example.com`) }, "is not the file of a run"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -124,8 +140,80 @@ func TestRunThatCannotBegin(t *testing.T) {
 				require.ErrorContains(t, err, test.want)
 				assert.Contains(t, strings.Join(l.reported, "\n"), err.Error())
 				assert.Zero(t, v.Executed("POST /api/Application/create-customer"))
+				assert.NotContains(t, l.told, "Signing in as a user who does not exist.", "the first step of the walk")
 			})
 		})
+	}
+}
+
+// unfinished writes the file of a run that ended before the confirmation.
+func unfinished(o *Options) {
+	write(o.File, `{"version":1,"service":"http://127.0.0.1","learned":{},"withdrawal":{"loanId":"`+o.Loan.String()+
+		`","amount":`+o.Withdraw.String()+`}}`)
+}
+
+// A message that was posted again after a kill tells no order.
+func TestRepeatedMessageIsNoPair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVariant(t)
+		options, reads := v.options(t), 0
+		options.Withdraw, options.WebhookURL = "", ""
+		v.change["get-all-messages"] = func(_ *http.Request, a *reply) {
+			edit(a, func(list []json.RawMessage) []json.RawMessage {
+				if len(list) == 2 {
+					reads++
+					list[0], list[1] = list[min(1, reads-1)], list[0]
+				}
+				return list
+			})
+		}
+		assert.Equal(t, "newest first", Run(&log{TB: t}, options).Service.Facts["message order"])
+		assert.Greater(t, reads, 1)
+	})
+}
+
+// A wait ends at the lag limit, and says so meanwhile.
+func TestWaitsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVariant(t, lendingtest.WithReadLag(time.Hour))
+		began, l, options := time.Now(), &log{TB: t}, v.options(t)
+		require.ErrorContains(t, Run(l, options).Err, "does not appear within 2m0s; raise -lag-limit")
+		assert.InDelta(t, 125, time.Since(began).Seconds(), 5)
+		assert.InDelta(t, 11, strings.Count(strings.Join(l.told, "\n"), "  still waiting, for at most 2m0s"), 1)
+
+		v.Advance(time.Hour)
+		assert.Len(t, Run(&log{TB: t}, options).Made, 1, "the customer is listed once")
+	})
+}
+
+// A list that was always empty, and a field that was always null, were not known: they are no change.
+func TestFirstRecordsOfAListAreNoChange(t *testing.T) {
+	const route = "GET /api/Loan/get-loan/{loanId}"
+	learn := func(body string) *Service {
+		s := newService()
+		require.True(t, s.Shapes.Learn(route, []byte(body)))
+		return s
+	}
+	known := learn(`{"list":[],"null":null,"in":[{"list":[]}],"map":{"ada@example.com":[]},"number":1}`)
+	for body, changes := range map[string]int{
+		`{"list":[{"a":1}],"null":7,"in":[{"list":[1]}],"map":{"bob@example.com":[1]},"number":1}`: 0,
+		`{"list":[],"null":{"a":1},"in":[{"list":{}}],"map":{"bob@example.com":[]},"number":"x"}`:  2,
+	} {
+		assert.Len(t, differences(known, learn(body)), changes, body)
+	}
+}
+
+// The caller of create-application chooses the names in extraInformation.
+func TestNamesOfTheCallerAreNoChange(t *testing.T) {
+	learned := map[string]*Service{}
+	for _, names := range []string{`{"note":"x"}`, `{"years":"7"}`, `{}`} {
+		learned[names] = newService()
+		learned[names].Shapes.Learn("GET /a", []byte(`{"extraInformation":`+names+`}`))
+	}
+	for was, earlier := range learned {
+		for now, later := range learned {
+			assert.Empty(t, differences(earlier, later), "%s and %s", was, now)
+		}
 	}
 }
 
@@ -176,7 +264,9 @@ func TestLookOnlyReads(t *testing.T) {
 
 		v.change["get-loan"] = replace(`"isClosed":`, `"closed":`)
 		v.change["get-total-balance"] = func(_ *http.Request, a *reply) { a.status = max(a.status, 410*(a.status/404)) }
-		assert.NoError(t, Run(l, options).Err)
+		changed := Run(l, options)
+		require.NoError(t, changed.Err)
+		assert.Contains(t, l.all(changed), "  absence: nothing for 400, 404, 204, null and an empty body, ")
 		assert.Equal(t, []string{
 			"absence: get-total-balance was 404 problem record, is 410 problem record",
 			"fields: GET /api/Loan/get-loan/{loanId} .closed: new, boolean, optional",
@@ -192,8 +282,10 @@ func TestSecondWalkListsTheRecordsOfBoth(t *testing.T) {
 		options := v.options(t)
 		options.Withdraw, options.WebhookURL = "", ""
 		one := Run(&log{TB: t}, options)
-		two := Run(&log{TB: t}, options)
+		l := &log{TB: t}
+		two := Run(l, options)
 		require.NoError(t, two.Err)
+		assert.Empty(t, l.reported, "optional fields are no difference")
 		assert.Len(t, two.Made, 2*len(one.Made))
 	})
 }

@@ -2,11 +2,11 @@ package probe
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,36 +16,29 @@ import (
 
 // hooks receives the webhooks of the walk. It answers the first delivery with 500.
 type hooks struct {
-	mu         sync.Mutex
-	secret     string
-	deliveries []delivery
+	mu     sync.Mutex
+	secret string
+	all    []delivery
 }
 
 // delivery is a webhook as received. It is never shown or saved.
 type delivery struct {
-	event, same, body string // same is the body without its time
-	created, arrived  time.Time
-	signature         string
+	*webhook.Event
+	arrived   time.Time
+	signature string
 }
 
 func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	var envelope struct {
-		ID, WebhookEvent string
-		Data             json.RawMessage
-		CreationTimeUTC  lending.Time
-	}
-	if err != nil || json.Unmarshal(body, &envelope) != nil {
+	event, unread := webhook.Parse(body)
+	if err != nil || unread != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.deliveries = append(h.deliveries, delivery{
-		envelope.WebhookEvent, envelope.ID + envelope.WebhookEvent + string(envelope.Data), string(body),
-		envelope.CreationTimeUTC.Time, time.Now(), r.Header.Get(webhook.SignatureHeader),
-	})
-	if len(h.deliveries) == 1 {
+	h.all = append(h.all, delivery{event, time.Now(), r.Header.Get(webhook.SignatureHeader)})
+	if len(h.all) == 1 {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -55,80 +48,76 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *hooks) received() []delivery {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.deliveries)
+	return slices.Clone(h.all)
 }
 
-// subscribe returns the step that subscribes the customer.
-func (h *hooks) subscribe(p *prober) func(context.Context, bool) error {
-	if p.o.WebhookURL == "" || p.o.Listen == nil {
-		return nil
+// subscribe subscribes the customer.
+func (h *hooks) subscribe(ctx context.Context, p *prober) error {
+	p.o.Listen(h)
+	return p.lag(ctx, "get-subscription", true, func() bool {
+		ensured, err := p.client.Webhooks.Ensure(ctx, lending.ForCustomer(p.run.Customer),
+			lending.WebhookSubscription{WebhookURI: p.o.WebhookURL})
+		if err == nil {
+			h.secret = ensured.Subscription.Secret.Reveal()
+		}
+		return err == nil
+	})
+}
+
+// judge ends the subscription, and looks at the deliveries.
+func (h *hooks) judge(ctx context.Context, p *prober) {
+	_ = p.client.Webhooks.Unregister(ctx, lending.ForCustomer(p.run.Customer), lending.WebhookSubscription{WebhookURI: p.o.WebhookURL})
+	if h.secret == "" {
+		p.unseen("webhook events", "the run was interrupted")
+		return
 	}
-	return func(ctx context.Context, _ bool) error {
-		p.o.Listen(h)
-		return p.lag(ctx, "get-subscription", true, func() bool {
-			ensured, err := p.client.Webhooks.Ensure(ctx, lending.ForCustomer(p.run.Customer), lending.WebhookSubscription{
-				WebhookURI: p.o.WebhookURL,
-			})
-			if err == nil {
-				h.secret = ensured.Subscription.Secret.Reveal()
-			}
-			return err == nil
-		})
+	p.until(ctx, func() bool { return len(h.received()) > 1 })
+	wait(ctx, p.o.LagLimit) // for repetitions
+	for name, value := range told(h.secret, h.received()) {
+		p.fact(name, value)
 	}
 }
 
 // eventName is the form of the published names of events.
 var eventName = regexp.MustCompile(`^WB_[A-Za-z_]{1,50}$`)
 
-// judge returns the step that looks at the deliveries, and ends the subscription.
-func (h *hooks) judge(p *prober) func(context.Context, bool) error {
-	if p.o.WebhookURL == "" || p.o.Listen == nil {
-		return nil
+// told returns the facts of the deliveries, of which the first was refused.
+func told(secret string, all []delivery) map[string]string {
+	if len(all) == 0 {
+		return map[string]string{"webhook events": "none"}
 	}
-	return func(ctx context.Context, _ bool) error {
-		_ = p.client.Webhooks.Unregister(ctx, lending.ForCustomer(p.run.Customer), lending.WebhookSubscription{WebhookURI: p.o.WebhookURL})
-		if h.secret == "" {
-			p.unseen("webhook events", "the run was interrupted")
-			return nil
-		}
-		p.until(ctx, func() bool { return len(h.received()) > 1 })
-		wait(ctx, p.o.LagLimit) // for repetitions
-		all := h.received()
-		if len(all) == 0 {
-			p.fact("webhook events", "", "none")
-			return nil
-		}
-		h.facts(p, all)
-		return nil
+	facts := map[string]string{
+		"webhook signature": "valid", "webhook copies": "none", "webhook order": "as created", "webhook retry": "not delivered again",
 	}
-}
-
-func (h *hooks) facts(p *prober, all []delivery) {
-	signed, ordered, delay, last := "valid", "as created", time.Duration(0), time.Time{}
-	repeated, copies, counts := 0, 1, map[string]int{} // repeated counts the delivery that was refused
+	var names []string
+	delay, last := all[0].arrived.Sub(all[0].Created), time.Time{} // the shortest delay
+	tries, copies, bodies := 0, 1, map[string]int{}                // tries to deliver the refused event
 	for _, d := range all {
-		if lending.Verify(h.secret, []byte(d.body), d.signature) != nil {
-			signed = "not valid"
+		body := d.Key()
+		bodies[body]++
+		if lending.Verify(secret, d.Body(), d.signature) != nil {
+			facts["webhook signature"] = "not valid"
 		}
-		counts[d.body]++
-		if d.same == all[0].same {
-			repeated++
-		} else {
-			copies = max(copies, counts[d.body])
+		if d.ID == all[0].ID && d.Name == all[0].Name && string(d.Data.Raw()) == string(all[0].Data.Raw()) {
+			tries++
+		} else if copies = max(copies, bodies[body]); copies > 1 {
+			facts["webhook copies"] = "some"
 		}
-		if counts[d.body] == 1 {
-			if d.created.Before(last) {
-				ordered = "another order"
+		if bodies[body] == 1 {
+			if d.Created.Before(last) {
+				facts["webhook order"] = "another order"
 			}
-			last, delay = d.created, max(delay, d.arrived.Sub(d.created))
+			last, delay = d.Created, min(delay, d.arrived.Sub(d.Created))
 		}
-		if eventName.MatchString(d.event) {
-			p.several("webhook events", d.event)
+		if name := string(d.Name); eventName.MatchString(name) && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	p.fact("webhook signature", "", signed)
-	p.fact("webhook copies", "", map[bool]string{false: "none", true: "some"}[copies > 1])
-	p.fact("webhook order", "", ordered)
-	p.fact("webhook retry", "", map[bool]string{false: "not delivered again", true: "delivered again"}[repeated > copies])
-	p.fact("webhook delay", "", ceiling(max(0, delay-time.Second)))
+	if tries > copies {
+		facts["webhook retry"] = "delivered again"
+	}
+	slices.Sort(names)
+	facts["webhook events"] = strings.Join(names, ", ")
+	facts["webhook delay"] = ceiling(max(0, delay-time.Second))
+	return facts
 }

@@ -17,14 +17,30 @@ import (
 // look reads.
 func (p *prober) look(ctx context.Context) {
 	p.say("Reading each kind of record with a random identifier.")
-	p.absences(ctx)
+	c, id := p.client, uuid.New()
+	application, customer, loan := lending.ApplicationID(id), lending.CustomerID(id), lending.LoanID(id)
+	for name, call := range map[string]func(context.Context) error{
+		"get-application":           read(c.Applications.Get, application),
+		"application-status":        read(c.Applications.Status, application),
+		"application-offer":         readWith(c.Applications.Offer, application),
+		"get-customer-applications": read(c.Applications.ListByCustomer, customer),
+		"get-all-applicants":        read(c.Approval.Applicants, application),
+		"get-primary-bank-account":  read(c.Approval.PrimaryBankAccount, application),
+		"get-all-messages":          readWith(c.Communication.Messages, application),
+		"get-customer-by-id":        read(c.Customers.GetByID, customer),
+		"get-customer-by-email":     read(c.Customers.GetByEmail, "probe-"+id.String()[:8]+"@example.com"),
+		"get-loan":                  read(c.Loans.Get, loan),
+		"get-customer-loans":        read(c.Loans.ListByCustomer, customer),
+		"get-withdrawals":           readWith(c.Loans.Withdrawals, loan),
+		"get-total-balance":         read(c.Loans.TotalBalance, loan),
+		"get-subscription":          read(c.Webhooks.Subscription, lending.ForCustomer(customer)),
+	} {
+		p.ask(ctx, "absence: "+name, form, call)
+	}
 	p.say("Reading a loan with an identifier that is no UUID.")
-	p.absent(ctx, "malformed identifier", "", func(ctx context.Context) error {
-		_, err := p.client.Do(ctx, lending.RawRequest{
-			Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{"7"},
-		})
-		return err
-	})
+	p.ask(ctx, "malformed identifier", form, read(c.Do, lending.RawRequest{
+		Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{"7"},
+	}))
 	p.say("Reading the records of the partner, the customer and the loan.")
 	if !p.o.Partner.IsZero() {
 		p.partner(ctx)
@@ -42,45 +58,28 @@ func (p *prober) look(ctx context.Context) {
 	p.loan(ctx, p.o.Loan)
 }
 
-// absent records the response to a read of a missing record.
-func (p *prober) absent(ctx context.Context, name, subject string, read func(context.Context) error) {
+// read returns a call with its argument.
+func read[A, R any](call func(context.Context, A) (R, error), arg A) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := call(ctx, arg)
+		return err
+	}
+}
+
+// readWith returns a call with its argument and without options.
+func readWith[A, O, R any](call func(context.Context, A, *O) (R, error), arg A) func(context.Context) error {
+	return read(func(ctx context.Context, arg A) (R, error) { return call(ctx, arg, nil) }, arg)
+}
+
+// ask calls the service, and records what the response tells.
+func (p *prober) ask(ctx context.Context, name string, tell func(lending.Response, error) string, call func(context.Context) error) {
 	var r lending.Response
-	err := read(lending.CaptureResponse(hushed(ctx), &r))
+	err := call(lending.CaptureResponse(hushed(ctx), &r))
 	if r.StatusCode == 0 {
 		p.unseen(name, reason(err))
 		return
 	}
-	p.fact(name, subject, form(r.StatusCode, r.Header, r.Body))
-}
-
-// absences reads each kind of record with a random identifier.
-func (p *prober) absences(ctx context.Context) {
-	c, id := p.client, uuid.New()
-	application, customer, loan := lending.ApplicationID(id), lending.CustomerID(id), lending.LoanID(id)
-	for name, read := range map[string]func(context.Context) error{
-		"get-application":           func(ctx context.Context) error { _, err := c.Applications.Get(ctx, application); return err },
-		"application-status":        func(ctx context.Context) error { _, err := c.Applications.Status(ctx, application); return err },
-		"application-offer":         func(ctx context.Context) error { _, err := c.Applications.Offer(ctx, application, nil); return err },
-		"get-customer-applications": func(ctx context.Context) error { _, err := c.Applications.ListByCustomer(ctx, customer); return err },
-		"get-all-applicants":        func(ctx context.Context) error { _, err := c.Approval.Applicants(ctx, application); return err },
-		"get-primary-bank-account":  func(ctx context.Context) error { _, err := c.Approval.PrimaryBankAccount(ctx, application); return err },
-		"get-all-messages":          func(ctx context.Context) error { _, err := c.Communication.Messages(ctx, application, nil); return err },
-		"get-customer-by-id":        func(ctx context.Context) error { _, err := c.Customers.GetByID(ctx, customer); return err },
-		"get-customer-by-email": func(ctx context.Context) error {
-			_, err := c.Customers.GetByEmail(ctx, "probe-"+id.String()[:8]+"@example.com")
-			return err
-		},
-		"get-loan":           func(ctx context.Context) error { _, err := c.Loans.Get(ctx, loan); return err },
-		"get-customer-loans": func(ctx context.Context) error { _, err := c.Loans.ListByCustomer(ctx, customer); return err },
-		"get-withdrawals":    func(ctx context.Context) error { _, err := c.Loans.Withdrawals(ctx, loan, nil); return err },
-		"get-total-balance":  func(ctx context.Context) error { _, err := c.Loans.TotalBalance(ctx, loan); return err },
-		"get-subscription": func(ctx context.Context) error {
-			_, err := c.Webhooks.Subscription(ctx, lending.ForCustomer(customer))
-			return err
-		},
-	} {
-		p.absent(ctx, "absence", name, read)
-	}
+	p.fact(name, tell(r, err))
 }
 
 // try records why a read failed.
@@ -192,11 +191,11 @@ func (p *prober) pages(name string, list func(skip, take int) ([]json.RawMessage
 	case len(four) < 4:
 		p.unseen("pages", "no list has four records")
 	case slices.EqualFunc(four, two, sameJSON):
-		p.fact("pages", name, "the same order")
+		p.fact("pages: "+name, "the same order")
 	case len(two) != 4:
-		p.fact("pages", name, "another length")
+		p.fact("pages: "+name, "another length")
 	default:
-		p.fact("pages", name, "another order")
+		p.fact("pages: "+name, "another order")
 	}
 }
 
@@ -216,9 +215,9 @@ func (p *prober) cap(ctx context.Context, name, path, id string) {
 	}
 	switch first := ask(0); {
 	case len(first) > 200:
-		p.fact("take cap", name, "none up to 201 records")
+		p.fact("take cap: "+name, "none up to 201 records")
 	case len(first) > 0 && len(ask(len(first))) > 0:
-		p.fact("take cap", name, fmt.Sprint(len(first)))
+		p.fact("take cap: "+name, fmt.Sprint(len(first)))
 	default:
 		p.unseen("take cap", "no list has more than 200 records")
 	}
@@ -244,17 +243,17 @@ func (p *prober) totals(ctx context.Context, id lending.LoanID) {
 		p.unseen("descending", "the loan has fewer than two transactions")
 		return
 	}
-	p.fact("totals", "get-transactions-paged", map[bool]string{true: "the whole list", false: "another number"}[page.TotalCount == count])
+	p.fact("totals: get-transactions-paged", either(page.TotalCount == count, "the whole list", "another number"))
 	down, err := p.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1, Descending: true})
 	switch {
 	case err != nil || len(down.Data) == 0:
 		p.unseen("descending", "no page in descending order")
 	case sameJSON(down.Data[0].Raw(), newest):
-		p.fact("descending", "get-transactions-paged", "reversed")
+		p.fact("descending: get-transactions-paged", "reversed")
 	case sameJSON(down.Data[0].Raw(), oldest):
-		p.fact("descending", "get-transactions-paged", "ignored")
+		p.fact("descending: get-transactions-paged", "ignored")
 	default:
-		p.fact("descending", "get-transactions-paged", "another order")
+		p.fact("descending: get-transactions-paged", "another order")
 	}
 }
 

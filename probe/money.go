@@ -16,11 +16,18 @@ func (p *prober) money(ctx context.Context) error {
 	return p.steps(ctx, []step{
 		{"withdrawal", fmt.Sprintf("Starting a withdrawal of %s: the service sends a one-time password.", p.o.Withdraw), p.start},
 		{"wrong one-time password", "Confirming with a wrong one-time password.", func(ctx context.Context, _ bool) error {
-			p.wrongOTP(ctx, *p.run.Withdrawal)
+			p.ask(ctx, "wrong one-time password", answer, func(ctx context.Context) error {
+				_, err := p.client.Loans.ConfirmInvoiceWithdrawal(ctx, *p.run.Withdrawal, p.confirmation("wrong"))
+				return err
+			})
 			return nil
 		}},
 		{"confirmation", "Confirming with your one-time password: this moves the money, once.", p.confirm},
 	})
+}
+
+func (p *prober) confirmation(password string) lending.WithdrawInvoiceRequestData {
+	return lending.WithdrawInvoiceRequestData{DateUTC: p.run.Started, OTP: lending.NewSecret(password)}
 }
 
 // start starts the withdrawal. It has no key: a second one-time password does no harm.
@@ -38,18 +45,7 @@ func (p *prober) start(ctx context.Context, _ bool) error {
 		return err
 	}
 	p.run.Withdrawal = withdrawal
-	return p.made("withdrawal", p.o.Loan.String())
-}
-
-func (p *prober) wrongOTP(ctx context.Context, withdrawal lending.InvoiceWithdrawal) {
-	var r lending.Response
-	_, err := p.client.Loans.ConfirmInvoiceWithdrawal(lending.CaptureResponse(hushed(ctx), &r), withdrawal,
-		lending.WithdrawInvoiceRequestData{DateUTC: p.run.Started, OTP: lending.NewSecret("wrong")})
-	if r.StatusCode == 0 {
-		p.unseen("wrong one-time password", reason(err))
-		return
-	}
-	p.fact("wrong one-time password", "", answer(r.StatusCode, err))
+	return p.made("withdrawal", p.o.Loan)
 }
 
 // confirm moves the money. If an earlier run has begun it, its password may have expired.
@@ -69,18 +65,17 @@ func (p *prober) confirm(ctx context.Context, again bool) error {
 	var confirmed *lending.GuidApiResponse
 	var r lending.Response
 	err = p.mutate(lending.CaptureResponse(ctx, &r), "confirmation", func(ctx context.Context) (err error) {
-		confirmed, err = p.client.Loans.ConfirmInvoiceWithdrawal(ctx, *p.run.Withdrawal,
-			lending.WithdrawInvoiceRequestData{DateUTC: p.run.Started, OTP: lending.NewSecret(password)})
+		confirmed, err = p.client.Loans.ConfirmInvoiceWithdrawal(ctx, *p.run.Withdrawal, p.confirmation(password))
 		return err
 	})
 	if err != nil {
 		if lending.OutcomeOf(err) == lending.OutcomeRejected {
-			p.fact("confirmation", "", fmt.Sprint("refused with ", r.StatusCode))
+			p.fact("confirmation", fmt.Sprint("refused with ", r.StatusCode))
 		}
 		return err
 	}
-	p.fact("confirmation", "", "accepted")
-	p.fact("confirmation answers", "", uuidForm(confirmed.Raw()))
+	p.fact("confirmation", "accepted")
+	p.fact("confirmation answers", uuidForm(confirmed.Raw()))
 	if again {
 		p.unseen("withdrawal listed", "the run was interrupted")
 		return nil
@@ -91,7 +86,7 @@ func (p *prober) confirm(ctx context.Context, again bool) error {
 		more, moved = w-withdrawals, t-transactions
 		return err == nil && more > 0
 	})
-	p.fact("withdrawal listed", "", fmt.Sprintf("%d more withdrawals, %d more transactions", more, moved))
+	p.fact("withdrawal listed", fmt.Sprintf("%d more withdrawals, %d more transactions", more, moved))
 	return err
 }
 
@@ -109,18 +104,17 @@ func (p *prober) counts(ctx context.Context) (withdrawals, transactions int, err
 func uuidForm(raw json.RawMessage) string {
 	var text string
 	var object map[string]json.RawMessage
-	switch {
-	case json.Unmarshal(raw, &text) == nil && uuid.Validate(text) == nil:
+	isUUID := func(raw json.RawMessage) bool { return json.Unmarshal(raw, &text) == nil && uuid.Validate(text) == nil }
+	if isUUID(raw) {
 		return "a UUID"
-	case json.Unmarshal(raw, &object) == nil:
-		for _, member := range object {
-			if json.Unmarshal(member, &text) == nil && uuid.Validate(text) == nil {
-				return "a UUID in an object"
-			}
-		}
-		return "an object without a UUID"
-	case len(raw) == 0:
-		return "nothing"
 	}
-	return "another form"
+	if json.Unmarshal(raw, &object) != nil {
+		return "another form"
+	}
+	for _, member := range object {
+		if isUUID(member) {
+			return "a UUID in an object"
+		}
+	}
+	return "an object without a UUID"
 }

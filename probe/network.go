@@ -45,49 +45,35 @@ func (p *prober) network(ctx context.Context) error {
 		}
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 		_ = response.Body.Close()
-		p.fact("protocol", "", response.Proto)
-		p.fact("gateway", "", form(response.StatusCode, response.Header, body))
-		p.clock(response.Header.Get("Date"))
+		p.fact("protocol", response.Proto)
+		p.fact("gateway", form(lending.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}, nil))
+		p.fact("clock", "no Date")
+		if at, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+			p.fact("clock", ceiling(max(0, time.Since(at).Abs()-2*time.Second)))
+		}
 	}
 	for try, subject := range map[int]string{1: "in a row", 2: fmt.Sprintf("after %s", pause)} {
 		if try < len(fresh) {
-			p.fact("keep-alive", subject, used(fresh[try]))
+			p.fact("keep-alive: "+subject, either(fresh[try], "new connection", "same connection"))
 		}
 	}
 	return nil
 }
 
-func used(fresh bool) string {
-	if fresh {
-		return "new connection"
-	}
-	return "same connection"
-}
-
-func (p *prober) clock(date string) {
-	at, err := http.ParseTime(date)
-	if err != nil {
-		p.fact("clock", "", "no Date")
-		return
-	}
-	p.fact("clock", "", ceiling(max(0, time.Since(at).Abs()-2*time.Second)))
-}
-
 // session measures the token.
 func (p *prober) session(ctx context.Context, token lending.Token) {
-	if token.Expires.IsZero() {
-		p.fact("token life", "", "not told")
-	} else {
-		p.fact("token life", "", ceiling(time.Until(token.Expires).Round(time.Minute)))
+	p.fact("token life", "not told")
+	if !token.Expires.IsZero() {
+		p.fact("token life", ceiling(time.Until(token.Expires).Round(time.Minute)))
 	}
 	p.say("Reading with a random token.")
-	p.fact("token refused", "", p.withToken(ctx, lending.StaticToken(uuid.NewString())))
+	p.fact("token refused", p.withToken(ctx, lending.StaticToken(uuid.NewString())))
 	p.say("Refreshing the token, and reading with the old one.")
 	if _, err := p.client.Auth.RefreshToken(ctx); err != nil {
 		p.unseen("refresh", reason(err))
 		return
 	}
-	p.fact("refresh", "", map[bool]string{true: "old token refused", false: "old token valid"}[p.withToken(ctx, fixed{token}) == "401"])
+	p.fact("refresh", either(p.withToken(ctx, fixed{token}) == "401", "old token refused", "old token valid"))
 }
 
 type fixed struct{ token lending.Token }
@@ -96,11 +82,7 @@ func (f fixed) Token(context.Context) (lending.Token, error) { return f.token, n
 
 // withToken reads a missing loan with a token, and returns the status.
 func (p *prober) withToken(ctx context.Context, source lending.TokenSource) string {
-	options := []lending.Option{lending.WithTokenSource(source)}
-	if p.o.HTTPClient != nil {
-		options = append(options, lending.WithHTTPClient(p.o.HTTPClient))
-	}
-	other, err := lending.New(p.o.BaseURL, options...)
+	other, err := lending.New(p.o.BaseURL, p.options(lending.WithTokenSource(source))...)
 	if err != nil {
 		return "no client"
 	}
@@ -111,20 +93,25 @@ func (p *prober) withToken(ctx context.Context, source lending.TokenSource) stri
 }
 
 // form describes a response without a record: its status, and the kind of its body.
-func form(status int, header http.Header, body []byte) string {
-	text := strings.TrimSpace(string(body))
-	kind := mediaType(header)
+func form(r lending.Response, _ error) string {
+	text, kind := strings.TrimSpace(string(r.Body)), mediaType(r.Header)
 	switch {
 	case text == "":
-		return fmt.Sprint(status, " empty")
+		kind = "empty"
 	case text == "null" || text == "[]" || text == "{}":
-		return fmt.Sprint(status, " ", text)
-	case strings.HasSuffix(kind, "json") && strings.Contains(strings.ToLower(text), `"status"`) && status >= 400:
-		return fmt.Sprint(status, " problem record")
+		kind = text
 	case strings.HasSuffix(kind, "json"):
-		return fmt.Sprint(status, " other JSON")
+		kind = either(r.StatusCode >= 400 && strings.Contains(strings.ToLower(text), `"status"`), "problem record", "other JSON")
 	}
-	return fmt.Sprint(status, " ", kind)
+	return fmt.Sprint(r.StatusCode, " ", kind)
+}
+
+// answer describes the response to a mutation.
+func answer(r lending.Response, err error) string {
+	if err != nil && r.StatusCode/100 == 2 {
+		return fmt.Sprint(r.StatusCode, " with a refusal")
+	}
+	return fmt.Sprint(r.StatusCode)
 }
 
 // reason tells why a call failed, without a value.

@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -182,6 +181,10 @@ func (p *prober) open(ctx context.Context) error {
 	if p.run, err = openState(p.o.File, p.o.BaseURL, time.Now()); err != nil {
 		return err
 	}
+	if w := p.run.Withdrawal; w != nil && p.o.Withdraw != "" && (w.LoanID != p.o.Loan || w.Amount != p.o.Withdraw) {
+		return fmt.Errorf("lending/probe: %s has an unfinished withdrawal of another amount, or from another loan; "+
+			"give the amount and the loan of its member withdrawal, or name another file", p.o.File)
+	}
 	kept, err := openEntries(ctx, p.run)
 	if err != nil {
 		return err
@@ -190,14 +193,17 @@ func (p *prober) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options := []lending.Option{
-		lending.WithCredentials(p.o.Credentials), lending.WithIdempotency(log), lending.WithObserver(p.observe, nil),
-	}
-	if p.o.HTTPClient != nil {
-		options = append(options, lending.WithHTTPClient(p.o.HTTPClient))
-	}
-	p.client, err = lending.New(p.o.BaseURL, options...)
+	p.client, err = lending.New(p.o.BaseURL, p.options(
+		lending.WithCredentials(p.o.Credentials), lending.WithIdempotency(log), lending.WithObserver(p.observe, nil))...)
 	return err
+}
+
+// options adds the caller's HTTP client.
+func (p *prober) options(all ...lending.Option) []lending.Option {
+	if p.o.HTTPClient != nil {
+		all = append(all, lending.WithHTTPClient(p.o.HTTPClient))
+	}
+	return all
 }
 
 func (p *prober) all(ctx context.Context) error {
@@ -227,7 +233,7 @@ func (p *prober) all(ctx context.Context) error {
 			return err
 		}
 	}
-	p.fact("rate limit", "", map[bool]string{false: "none met", true: "429"}[p.limited > 0])
+	p.fact("rate limit", either(p.limited > 0, "429", "none met"))
 	return errors.Join(p.run.change(func() { p.run.Ended = true }), context.Cause(ctx))
 }
 
@@ -265,13 +271,11 @@ func (p *prober) observe(ctx context.Context, _ lending.Call) (context.Context, 
 			if call.Effect == lending.Read {
 				p.allowed++
 			}
-			if learned.Shapes.Learn(call.Method+" "+call.Route, r.Body) {
-				p.several("content type", mediaType(r.Header))
-			}
+			learned.Shapes.Learn(call.Method+" "+call.Route, r.Body)
 		}
 		if r.StatusCode/100 == 4 && len(r.Body) > 0 {
 			p.run.Learned.Shapes.Learn(Refusals, r.Body)
-			p.several("problem record", mediaType(r.Header))
+			p.fact(fmt.Sprint("problem record: ", r.StatusCode), mediaType(r.Header))
 		}
 	}
 }
@@ -286,32 +290,14 @@ func mediaType(h http.Header) string {
 
 func (p *prober) say(format string, args ...any) { p.t.Logf(format, args...) }
 
-// fact records a measured value: a word, a status or a duration, and never a value of a record.
-func (p *prober) fact(name, subject, value string) {
-	if subject != "" {
-		name += ": " + subject
-	}
-	p.run.Learned.Facts[name] = value
-}
-
-// several records one value of a fact with several values.
-func (p *prober) several(name, value string) {
-	known := p.run.Learned.Facts[name]
-	if words := strings.Split(known, ", "); known != "" && !slices.Contains(words, value) {
-		words = append(words, value)
-		slices.Sort(words)
-		value = strings.Join(words, ", ")
-	} else if known != "" {
-		return
-	}
-	p.fact(name, "", value)
-}
+// fact records a measured value, a word, a status or a duration and never a value of a record, for an
+// assumption or for "assumption: subject".
+func (p *prober) fact(name, value string) { p.run.Learned.Facts[name] = value }
 
 // unseen records why an assumption was not measured.
 func (p *prober) unseen(name, why string) {
-	if p.why[name] == "" {
-		p.why[name] = why
-	}
+	name, _, _ = strings.Cut(name, ": ")
+	p.why[name] = cmp.Or(p.why[name], why)
 }
 
 // result compares the facts with those of the earlier run, or with the assumptions.
@@ -357,17 +343,13 @@ func (p *prober) saw(name string) bool {
 
 // missing tells why an assumption was not measured.
 func (p *prober) missing(a assumption.Assumption) string {
-	switch {
-	case a.Level == assumption.Ask:
-		return "not measured: " + a.Measured
-	case a.Level == assumption.Walk && !p.o.Create:
-		return "needs -create"
-	case a.Level == assumption.Money && p.o.Withdraw == "":
-		return "needs -withdraw"
-	case a.Level == assumption.Events && (p.o.WebhookURL == "" || !p.o.Create):
-		return "needs -create and -webhooks"
+	ran := map[assumption.Level]bool{
+		assumption.Walk: p.o.Create, assumption.Money: p.o.Withdraw != "", assumption.Events: p.o.Create && p.o.WebhookURL != "",
 	}
-	return "no record to measure with"
+	if ran[a.Level] {
+		a.Level = assumption.Look
+	}
+	return a.How()
 }
 
 // Print writes the table of a result, differences first, and what to set.
@@ -384,15 +366,16 @@ func (r Result) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%d %s\n\n", count, map[State]string{Differs: "differ", Held: "held", NotSeen: "not seen"}[state])
 	}
-	fmt.Fprintln(w, "What to set")
+	advice := ""
 	if r.MaxLateness > 0 {
-		fmt.Fprintf(w, "  idempotency.Options.MaxLateness: not below %s (default 5m0s)\n", r.MaxLateness)
+		advice = fmt.Sprintf("  idempotency.Options.MaxLateness: not below %s (default 5m0s)\n", r.MaxLateness)
 	}
 	for _, f := range r.Findings {
-		if f.Set != "" && !strings.HasPrefix(f.Set, "nothing") {
-			fmt.Fprintf(w, "  %s: %s\n", f.Name, f.Set)
+		if f.Set != "" && f.Set != "nothing" && !strings.HasPrefix(f.Set, "nothing: ") {
+			advice += fmt.Sprintf("  %s: %s\n", f.Name, f.Set)
 		}
 	}
+	fmt.Fprintf(w, "What to set\n%s", cmp.Or(advice, "  nothing\n"))
 	if len(r.Made) > 0 {
 		fmt.Fprintf(w, "\nThe file of the run lists %d records that the probe has created.\n", len(r.Made))
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -80,8 +77,12 @@ func seed(service *lendingtest.Service, c *canaries) (loan string) {
 	}).ID
 	application := ""
 	for i := range 5 {
+		agent := id
+		if i == 1 {
+			agent = "" // an agent is optional
+		}
 		id := service.AddApplication(lendingtest.Application{
-			CustomerID: customer, PartnerID: lendingtest.PartnerID, AgentID: id, BusinessName: c.next(), BusinessZip: "94105",
+			CustomerID: customer, PartnerID: lendingtest.PartnerID, AgentID: agent, BusinessName: c.next(), BusinessZip: "94105",
 			ExtraInformation: map[string]string{"years": "7", "note": c.next()}, Status: lendingtest.StatusLoanOpened,
 			Accounts: []lendingtest.BankAccount{{
 				ID: fmt.Sprint("account-", i), AccountName: c.next(), AccountNumber: c.next(), RoutingNumber: "110000000",
@@ -117,46 +118,20 @@ func seed(service *lendingtest.Service, c *canaries) (loan string) {
 	return loan
 }
 
-// target is a service to probe, on sockets.
-type target struct {
-	*lendingtest.Server
-	loan     string
-	canaries canaries
-}
-
-func start(t *testing.T, opts ...lendingtest.Option) *target {
-	t.Helper()
-	s := &target{Server: lendingtest.NewServer(append(opts, lendingtest.WithLoopbackReceivers())...)}
-	t.Cleanup(s.Close)
-	s.loan = seed(s.Service, &s.canaries)
-	return s
-}
-
-// options are those of a run of every level.
-func (s *target) options(t *testing.T) Options {
-	t.Helper()
-	partner, err := lending.ParsePartnerID(lendingtest.PartnerID)
-	require.NoError(t, err)
-	loan, err := lending.ParseLoanID(s.loan)
-	require.NoError(t, err)
-	mux := http.NewServeMux()
-	receiver := httptest.NewServer(mux)
-	t.Cleanup(receiver.Close)
-	return Options{
-		BaseURL: s.URL, Credentials: fake.Credentials(s), HTTPClient: s.Client(),
-		Partner: partner, Loan: loan, Create: true, Email: "tests@example.com", Withdraw: "2500.00",
-		OTP:        func(context.Context) (string, error) { return s.OTP(s.loan), nil },
-		WebhookURL: receiver.URL + "/webhooks",
-		Listen:     func(h http.Handler) { mux.Handle("/webhooks", h) },
-		File:       filepath.Join(t.TempDir(), "run.json"), LagLimit: 2 * time.Second,
-	}
-}
-
 // TestFakeAnswersAsAssumed probes lendingtest: assumed.json is the result.
 func TestFakeAnswersAsAssumed(t *testing.T) {
-	s := start(t, lendingtest.WithHTTP2())
+	v := &variant{}
+	hooks := func(w http.ResponseWriter, r *http.Request) { v.hooks.ServeHTTP(w, r) }
+	receiver := httptest.NewServer(http.HandlerFunc(hooks))
+	defer receiver.Close()
+	server := lendingtest.NewServer(lendingtest.WithHTTP2(), lendingtest.WithLoopbackReceivers())
+	defer server.Close()
+	v.Service, v.client = server.Service, server.Client()
+	v.loan = seed(v.Service, &v.seeded)
+	options := v.options(t)
+	options.BaseURL, options.WebhookURL, options.LagLimit = server.URL, receiver.URL+"/webhooks", 2*time.Second
 	l := &log{TB: t}
-	result := Run(l, s.options(t))
+	result := Run(l, options)
 	require.NoError(t, result.Err)
 	if *update {
 		require.NoError(t, result.Service.Save("assumed.json"))
@@ -169,9 +144,9 @@ func TestFakeAnswersAsAssumed(t *testing.T) {
 			assert.Contains(t, f.Lines[0], "not measured: ", f.Name)
 		}
 	}
-	require.GreaterOrEqual(t, len(s.canaries.made), 40)
-	for _, canary := range s.canaries.made {
+	require.GreaterOrEqual(t, len(v.seeded.made), 40)
+	for _, canary := range v.seeded.made {
 		assert.NotContains(t, l.all(result), canary)
 	}
-	assert.Equal(t, 1, s.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+	assert.Equal(t, 1, v.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
 }

@@ -19,7 +19,7 @@ const version = 1
 
 // Service is the knowledge about a service: the file service.json. It has names, types, statuses,
 // durations and the words of statuses and types, and no value of a record. Shapes is also for
-// shapes.Watch, and the file for lendingtest.WithShapes.
+// shapes.Watch, and the file for lendingtest.WithService.
 type Service struct {
 	Version int `json:"version"`
 	// Facts has a short text for each assumption, or for "assumption: subject".

@@ -79,7 +79,8 @@ func openState(path, service string, now time.Time) (*state, error) {
 		Version: version, Service: service, Run: uuid.NewString()[:8], Started: now.UTC().Truncate(time.Second), Made: s.Made,
 		Begun: map[string]bool{}, Done: map[string]bool{}, Learned: newService(), path: path,
 	}
-	return s, nil
+	err = s.change(func() {}) // so that a run with a file that nobody can write ends before it begins
+	return s, err
 }
 
 // change changes the state and saves it.

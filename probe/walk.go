@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,26 +24,29 @@ type step struct {
 // steps does the steps that no earlier run has ended. An error of a step ends the walk.
 func (p *prober) steps(ctx context.Context, all []step) error {
 	for _, s := range all {
-		if s.do == nil {
-			continue
-		}
 		if p.run.Done[s.name] {
 			p.say("Done by the earlier run: %s.", s.name)
 			continue
 		}
 		p.say("%s", s.says)
 		again := p.run.Begun[s.name]
-		if err := p.run.change(func() { p.run.Begun[s.name] = true }); err != nil {
-			return err
+		err := p.run.change(func() { p.run.Begun[s.name] = true })
+		if err == nil {
+			err = s.do(ctx, again)
 		}
-		if err := s.do(ctx, again); err != nil {
-			return fmt.Errorf("lending/probe: %s: %w; run again with the same file to go on: it lists what was created", s.name, err)
+		if err != nil {
+			return fmt.Errorf("lending/probe: the step %q failed: %w; run again with the same file to go on: it lists what was created", s.name, err)
 		}
 		if err := p.run.change(func() { p.run.Done[s.name] = true }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// plain is a step that always ends.
+func plain(name, says string, do func(context.Context)) step {
+	return step{name, says, func(ctx context.Context, _ bool) error { do(ctx); return nil }}
 }
 
 // mutate calls a mutation with an idempotency key of the run, and calls it again while the log
@@ -62,8 +65,15 @@ func (p *prober) mutate(ctx context.Context, name string, call func(context.Cont
 	}
 }
 
-func (p *prober) made(what, id string) error {
-	return p.run.change(func() { p.run.Made = append(p.run.Made, Made{what, id, time.Now().UTC().Truncate(time.Second)}) })
+// made lists a record. A run that goes on after a kill may make the same record again.
+func (p *prober) made(what string, id fmt.Stringer) error {
+	next := Made{what, id.String(), time.Now().UTC().Truncate(time.Second)}
+	if slices.ContainsFunc(p.run.Made, func(m Made) bool {
+		return m.What == what && m.ID == next.ID && !m.At.Before(p.run.Started)
+	}) {
+		return nil
+	}
+	return p.run.change(func() { p.run.Made = append(p.run.Made, next) })
 }
 
 // lag measures how long reads do not show a new record.
@@ -71,13 +81,13 @@ func (p *prober) lag(ctx context.Context, name string, again bool, seen func() b
 	lag, ok := p.until(ctx, seen)
 	switch {
 	case !ok:
-		p.fact("read lag", name, "longer than the lag limit")
+		p.fact("read lag: "+name, "longer than the lag limit")
 		return fmt.Errorf("the new record does not appear within %s; raise -lag-limit", p.o.LagLimit)
 	case again:
 		p.unseen("read lag", "the run was interrupted")
 		return nil
 	}
-	p.fact("read lag", name, lag.String())
+	p.fact("read lag: "+name, lag.String())
 	return p.run.change(func() { p.run.Lag = max(p.run.Lag, lag) })
 }
 
@@ -94,61 +104,70 @@ func (p *prober) walk(ctx context.Context) error {
 	customer := lending.UserRequest{
 		FirstName: "Lending", LastName: "Probe " + p.run.Run, Email: p.run.Email, Password: password, MobileNumber: "4155550100",
 	}
-	hooks := &hooks{}
-	return p.steps(ctx, []step{
-		{"wrong password", "Signing in as a user who does not exist.", func(ctx context.Context, _ bool) error {
-			p.wrongPassword(ctx)
-			return nil
-		}},
+	all := []step{
+		plain("wrong password", "Signing in as a user who does not exist.", p.wrongPassword),
 		{"customer", "Creating a marked customer, and reading until the customer appears.", func(ctx context.Context, again bool) error {
 			return p.createCustomer(ctx, customer, again)
 		}},
 		{"duplicate customer", "Creating the same customer again.", func(ctx context.Context, _ bool) error {
 			return p.duplicate(ctx, customer)
 		}},
-		{"empty lists", "Reading the customer's empty lists.", func(ctx context.Context, _ bool) error {
-			p.absent(ctx, "empty list", "get-customer-applications", func(ctx context.Context) error {
-				_, err := p.client.Applications.ListByCustomer(ctx, p.run.Customer)
-				return err
-			})
-			p.absent(ctx, "empty list", "get-customer-loans", func(ctx context.Context) error {
-				_, err := p.client.Loans.ListByCustomer(ctx, p.run.Customer)
-				return err
-			})
-			return nil
-		}},
-		{"webhooks", "Subscribing the customer to webhooks.", hooks.subscribe(p)},
+		plain("empty lists", "Reading the customer's empty lists.", func(ctx context.Context) {
+			p.ask(ctx, "empty list: get-customer-applications", form, read(p.client.Applications.ListByCustomer, p.run.Customer))
+			p.ask(ctx, "empty list: get-customer-loans", form, read(p.client.Loans.ListByCustomer, p.run.Customer))
+		}),
 		{"application", "Creating an application, and reading until the application appears.", p.createApplication},
-		{"late execution", "Sending a new name three times, and leaving before the response.", p.late},
-		{"same name", "Sending the same name twice.", p.sameName},
+		plain("late execution", "Sending a new name three times, and leaving before the response.", p.late),
+		plain("same name", "Sending the same name twice.", func(ctx context.Context) {
+			for range 2 {
+				p.ask(ctx, "same value: update-application-name", answer, func(ctx context.Context) error {
+					_, err := p.client.Applications.UpdateName(ctx, p.run.Application, "Lending probe "+p.run.Run)
+					return err
+				})
+			}
+		}),
 		{"messages", "Posting two messages.", p.messages},
-		{"bank data", "Sending the same bank data twice.", p.bankData},
+		plain("bank data", "Sending the same bank data twice.", p.bankData),
 		{"processing", "Processing the application, and reading until the offer appears.", p.process},
 		{"second processing", "Processing the application a second time.", p.processAgain},
-		{"records", "Reading all records of the application.", func(ctx context.Context, _ bool) error {
+		plain("records", "Reading all records of the application.", func(ctx context.Context) {
 			p.settle(ctx)
 			p.customer(ctx, p.run.Customer)
-			return nil
+		}),
+		{"cancellation", "Cancelling the application.", func(ctx context.Context, _ bool) error {
+			err := p.client.Applications.Cancel(ctx, p.run.Application)
+			if lending.OutcomeOf(err) == lending.OutcomeRejected { // an earlier run may have cancelled it
+				return nil
+			}
+			return err
 		}},
-		{"webhooks received", "Ending the subscription, and waiting for repeated webhooks.", hooks.judge(p)},
-		{"cancellation", "Cancelling the application twice.", p.cancel},
-	})
+	}
+	if p.o.WebhookURL != "" && p.o.Listen != nil {
+		hooks := &hooks{}
+		first := step{"webhooks", "Subscribing the customer to webhooks.", func(ctx context.Context, _ bool) error {
+			return hooks.subscribe(ctx, p)
+		}}
+		last := plain("webhooks received", "Ending the subscription, and waiting for repeated webhooks.",
+			func(ctx context.Context) { hooks.judge(ctx, p) })
+		all = slices.Insert(all, len(all)-1, last)
+		all = slices.Insert(all, 4, first)
+	}
+	return p.steps(ctx, all)
 }
 
 func (p *prober) wrongPassword(ctx context.Context) {
-	var r lending.Response
-	name := "probe-" + p.run.Run + "@example.com"
-	user, err := p.client.Auth.Login(lending.CaptureResponse(hushed(ctx), &r), lending.LoginRequest{
-		Username: name, Password: lending.NewSecret(uuid.NewString()),
+	var user *lending.FullApplicationUser
+	p.ask(ctx, "wrong password", func(r lending.Response, err error) string {
+		if err == nil && user.Token.IsZero() {
+			return "200 without a token"
+		}
+		return answer(r, nil)
+	}, func(ctx context.Context) (err error) {
+		user, err = p.client.Auth.Login(ctx, lending.LoginRequest{
+			Username: "probe-" + p.run.Run + "@example.com", Password: lending.NewSecret(uuid.NewString()),
+		})
+		return err
 	})
-	switch {
-	case r.StatusCode == 0:
-		p.unseen("wrong password", reason(err))
-	case err == nil && user.Token.IsZero():
-		p.fact("wrong password", "", "200 without a token")
-	default:
-		p.fact("wrong password", "", fmt.Sprint(r.StatusCode))
-	}
 }
 
 func (p *prober) createCustomer(ctx context.Context, customer lending.UserRequest, again bool) error {
@@ -159,48 +178,53 @@ func (p *prober) createCustomer(ctx context.Context, customer lending.UserReques
 		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.made("customer", p.run.Customer)
 	}
-	if err := p.made("customer", p.run.Customer.String()); err != nil {
-		return err
+	if err == nil {
+		err = p.lag(ctx, "get-customer-by-id", again, func() bool {
+			_, err := p.client.Customers.GetByID(hushed(ctx), p.run.Customer)
+			return err == nil
+		})
 	}
-	err = p.lag(ctx, "get-customer-by-id", again, func() bool {
-		_, err := p.client.Customers.GetByID(hushed(ctx), p.run.Customer)
-		return err == nil
-	})
 	if err != nil {
 		return err
 	}
 	found := "not found"
 	_, _ = p.until(ctx, func() bool {
 		record, err := p.client.Customers.GetByEmail(hushed(ctx), p.run.Email)
-		if err == nil && contains(record.Raw(), p.run.Customer.String()) {
-			found = "the id of the creation"
-		} else if err == nil {
-			found = "another id"
+		if err == nil {
+			found = either(contains(record.Raw(), p.run.Customer.String()), "the id of the creation", "another id")
 		}
 		return err == nil
 	})
-	p.fact("e-mail identifies", "", found)
+	p.fact("e-mail identifies", found)
 	return nil
 }
 
-func (p *prober) duplicate(ctx context.Context, customer lending.UserRequest) error {
-	var r lending.Response
-	second, err := p.client.Applications.CreateCustomer(lending.CaptureResponse(ctx, &r), customer)
-	switch {
-	case err == nil && second.ID == p.run.Customer:
-		p.fact("duplicate customer", "", "200 with the first id")
-	case err == nil:
-		p.fact("duplicate customer", "", "200 with a second customer")
-		return p.made("customer", second.ID.String())
-	case r.StatusCode == 0:
-		p.unseen("duplicate customer", reason(err))
-	default:
-		p.fact("duplicate customer", "", form(r.StatusCode, r.Header, r.Body))
+// either returns one of two words.
+func either(first bool, one, other string) string {
+	if first {
+		return one
 	}
-	return nil
+	return other
+}
+
+func (p *prober) duplicate(ctx context.Context, customer lending.UserRequest) error {
+	var second *lending.UserResponse
+	p.ask(ctx, "duplicate customer", func(r lending.Response, err error) string {
+		if err != nil {
+			return form(r, err)
+		}
+		return either(second.ID == p.run.Customer, "200 with the first id", "200 with a second customer")
+	}, func(ctx context.Context) (err error) {
+		second, err = p.client.Applications.CreateCustomer(ctx, customer)
+		return err
+	})
+	if second == nil || second.ID.IsZero() || second.ID == p.run.Customer {
+		return nil
+	}
+	return p.made("customer", second.ID)
 }
 
 func (p *prober) createApplication(ctx context.Context, again bool) error {
@@ -211,10 +235,10 @@ func (p *prober) createApplication(ctx context.Context, again bool) error {
 		}, nil)
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.made("application", p.run.Application)
 	}
-	if err := p.made("application", p.run.Application.String()); err != nil {
+	if err != nil {
 		return err
 	}
 	count := 0
@@ -223,23 +247,17 @@ func (p *prober) createApplication(ctx context.Context, again bool) error {
 		count = len(list)
 		return err == nil && count > 0
 	})
-	p.fact("list grows", "", fmt.Sprintf("%d more", count))
+	p.fact("list grows", fmt.Sprintf("%d more", count))
 	if err != nil {
 		return err
 	}
-	p.absent(ctx, "absence", "application-offer of an application without an offer", func(ctx context.Context) error {
-		_, err := p.client.Applications.Offer(ctx, p.run.Application, nil)
-		return err
-	})
-	p.absent(ctx, "empty list", "get-all-messages", func(ctx context.Context) error {
-		_, err := p.client.Communication.Messages(ctx, p.run.Application, nil)
-		return err
-	})
+	p.ask(ctx, "absence: application-offer of an application without an offer", form, readWith(p.client.Applications.Offer, p.run.Application))
+	p.ask(ctx, "empty list: get-all-messages", form, readWith(p.client.Communication.Messages, p.run.Application))
 	return nil
 }
 
 // late leaves right after the request is written, three times.
-func (p *prober) late(ctx context.Context, _ bool) error {
+func (p *prober) late(ctx context.Context) {
 	longest := time.Duration(0)
 	for try := range 3 {
 		name := fmt.Sprintf("Lending probe %s late %d", p.run.Run, try)
@@ -253,104 +271,77 @@ func (p *prober) late(ctx context.Context, _ bool) error {
 		})
 		if ok {
 			longest = max(longest, after-p.run.Lag)
-			p.fact("late execution", "", longest.String())
+			p.fact("late execution", longest.String())
 		}
 	}
 	p.unseen("late execution", "no name appeared after its caller had gone")
-	return nil
-}
-
-func (p *prober) sameName(ctx context.Context, _ bool) error {
-	for _, which := range []string{"first", "second"} {
-		var r lending.Response
-		_, err := p.client.Applications.UpdateName(lending.CaptureResponse(ctx, &r), p.run.Application, "Lending probe "+p.run.Run)
-		if r.StatusCode == 0 {
-			p.unseen("same value", reason(err))
-			return nil
-		}
-		if which == "second" {
-			p.fact("same value", "update-application-name", answer(r.StatusCode, err))
-		}
-	}
-	return nil
-}
-
-// answer describes the response to a mutation.
-func answer(status int, err error) string {
-	if err != nil && status/100 == 2 {
-		return fmt.Sprint(status, " with a refusal")
-	}
-	return fmt.Sprint(status)
 }
 
 func (p *prober) messages(ctx context.Context, _ bool) error {
 	texts := []string{"First message of probe " + p.run.Run, "Second message of probe " + p.run.Run}
 	for i, text := range texts {
-		var r lending.Response
-		err := p.mutate(lending.CaptureResponse(ctx, &r), fmt.Sprint("message ", i), func(ctx context.Context) error {
+		accepted := p.accepts(ctx, "post-messages", fmt.Sprint("message ", i), func(ctx context.Context) error {
 			return p.client.Communication.Post(idempotency.SafeToRepeat(ctx), p.run.Application,
 				&lending.CommunicationRequest{Extra: map[string]string{"message": text}})
 		})
-		if err != nil {
-			p.fact("request fields", "post-messages", answer(r.StatusCode, err))
+		if !accepted {
 			return nil
 		}
-		p.fact("request fields", "post-messages", "accepted")
 		if i == 0 && !wait(ctx, time.Second) { // so that the messages differ in time
 			return context.Cause(ctx)
 		}
 	}
-	var raw []string
+	var shown []string
 	_, ok := p.until(ctx, func() bool {
 		list, err := raws(p.client.Communication.Messages(hushed(ctx), p.run.Application, nil))
-		raw = nil
+		shown = nil
 		for _, record := range list {
 			for _, text := range texts {
 				if contains(record, text) {
-					raw = append(raw, text)
+					shown = append(shown, text)
 				}
 			}
 		}
-		return err == nil && len(raw) >= 2
+		return err == nil && len(shown) >= 2 && shown[0] != shown[len(shown)-1] // a repeated message is no pair
 	})
-	switch {
-	case !ok:
+	if !ok {
 		p.unseen("message order", "the list does not show both texts")
-	case raw[0] == texts[0]:
-		p.fact("message order", "", "oldest first")
-	default:
-		p.fact("message order", "", "newest first")
+		return nil
 	}
+	p.fact("message order", either(shown[0] == texts[0], "oldest first", "newest first"))
 	return nil
 }
 
-func (p *prober) bankData(ctx context.Context, _ bool) error {
+// accepts sends unpublished fields, and reports whether the service accepts them.
+func (p *prober) accepts(ctx context.Context, action, key string, call func(context.Context) error) bool {
+	var r lending.Response
+	err := p.mutate(lending.CaptureResponse(ctx, &r), key, call)
+	p.fact("request fields: "+action, either(err == nil, "accepted", answer(r, err)))
+	return err == nil
+}
+
+func (p *prober) bankData(ctx context.Context) {
 	data := p.o.BankData
 	if data == nil {
 		data = assumedBankData()
 	}
 	counts := []int{}
 	for _, which := range []string{"first", "second"} {
-		var r lending.Response
-		err := p.mutate(lending.CaptureResponse(ctx, &r), "bank data "+which, func(ctx context.Context) error {
+		if !p.accepts(ctx, "add-or-update-banking-data", "bank data "+which, func(ctx context.Context) error {
 			_, err := p.client.Applications.AddOrUpdateBankingData(ctx, p.run.Application, data, nil)
 			return err
-		})
-		if err != nil {
-			p.fact("request fields", "add-or-update-banking-data", answer(r.StatusCode, err))
-			return nil
+		}) {
+			return
 		}
-		p.fact("request fields", "add-or-update-banking-data", "accepted")
 		p.settle(ctx)
 		accounts, err := p.client.Approval.BankAccounts(hushed(ctx), p.run.Application)
 		if err != nil {
 			p.unseen("same value", reason(err))
-			return nil
+			return
 		}
 		counts = append(counts, len(accounts))
 	}
-	p.fact("same value", "add-or-update-banking-data", fmt.Sprintf("%d accounts, then %d", counts[0], counts[1]))
-	return nil
+	p.fact("same value: add-or-update-banking-data", fmt.Sprintf("%d accounts, then %d", counts[0], counts[1]))
 }
 
 func assumedBankData() *lending.BankingDataRequest {
@@ -379,7 +370,7 @@ func (p *prober) process(ctx context.Context, again bool) error {
 		p.unseen("second processing", "there is no first offer")
 		return nil
 	}
-	if err := p.made("offer", id.String()); err != nil {
+	if err := p.made("offer", id); err != nil {
 		return err
 	}
 	var raw json.RawMessage
@@ -390,18 +381,16 @@ func (p *prober) process(ctx context.Context, again bool) error {
 		}
 		return err == nil
 	})
-	switch after, read := p.client.Applications.Status(ctx, p.run.Application); {
-	case again || read != nil:
+	switch after, unread := p.client.Applications.Status(ctx, p.run.Application); {
+	case again || unread != nil:
 		p.unseen("processing shows", "the status could not be compared")
 	case after != before:
-		p.fact("processing shows", "", "another status")
-	case err == nil:
-		p.fact("processing shows", "", "an offer and the same status")
+		p.fact("processing shows", "another status")
 	default:
-		p.fact("processing shows", "", "neither offer nor status")
+		p.fact("processing shows", either(err == nil, "an offer and the same status", "neither offer nor status"))
 	}
 	if err == nil {
-		p.fact("process answers", "", map[bool]string{true: "the id of the offer", false: "another id"}[contains(raw, id.String())])
+		p.fact("process answers", either(contains(raw, id.String()), "the id of the offer", "another id"))
 		return p.run.change(func() { p.run.Offer = id })
 	}
 	return err
@@ -411,32 +400,21 @@ func (p *prober) processAgain(ctx context.Context, _ bool) error {
 	if p.run.Offer.IsZero() {
 		return nil
 	}
-	var r lending.Response
-	second, err := p.client.Applications.Process(lending.CaptureResponse(ctx, &r), p.run.Application)
-	switch {
-	case r.StatusCode == 0:
-		p.unseen("second processing", reason(err))
-	case r.StatusCode != http.StatusOK || err != nil:
-		p.fact("second processing", "", answer(r.StatusCode, err))
-	case second == p.run.Offer:
-		p.fact("second processing", "", "200 with the same id")
-	default:
-		p.fact("second processing", "", "200 with another id")
-		return p.made("offer", second.String())
-	}
-	return nil
-}
-
-func (p *prober) cancel(ctx context.Context, _ bool) error {
-	for _, which := range []string{"first", "second"} {
-		var r lending.Response
-		err := p.client.Applications.Cancel(lending.CaptureResponse(ctx, &r), p.run.Application)
-		if r.StatusCode == 0 {
-			return err
+	second := p.run.Offer
+	p.ask(ctx, "second processing", func(r lending.Response, err error) string {
+		if err != nil {
+			return answer(r, err)
 		}
-		if which == "second" {
-			p.fact("second cancellation", "", answer(r.StatusCode, err))
+		return either(second == p.run.Offer, "200 with the same id", "200 with another id")
+	}, func(ctx context.Context) error {
+		id, err := p.client.Applications.Process(ctx, p.run.Application)
+		if err == nil {
+			second = id
 		}
+		return err
+	})
+	if second == p.run.Offer {
+		return nil
 	}
-	return nil
+	return p.made("offer", second)
 }

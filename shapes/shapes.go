@@ -5,13 +5,13 @@
 // and the offset.
 //
 // [Seen] learns from responses and compares two sets of responses. [Watch] follows a client in
-// production and reports each change once. With the JSON of a Seen in lendingtest.WithShapes,
-// the fake has the fields of the real service:
+// production and reports each change once. A probe.Service with the Seen is a file for lendingtest.WithService,
+// with which the fake has the fields of the real service:
 //
 //	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
 //	client, err := lending.New(address, credentials, lending.WithObserver(watcher.Observe, nil))
 //
-//	learned, err := json.Marshal(watcher.Seen())
+//	err = (&probe.Service{Shapes: watcher.Seen()}).Save("service.json")
 //
 // The names of an object can be data, for example e-mail addresses. The package treats a name as
 // data if it is an address, has more than five digits, has no letters or is words that begin with a

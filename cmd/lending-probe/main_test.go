@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -89,6 +88,7 @@ func TestPersonEntersTheCodes(t *testing.T) {
 	assert.Equal(t, exitFailed, s.run(t, "-loan", loan), "nobody enters the code")
 	assert.Contains(t, s.out.String(), "The service has sent a two-factor code. Enter the code: ")
 	assert.Contains(t, s.errOut.String(), "the sign-in ")
+	assert.NoFileExists(t, "service.json")
 
 	s = newSession(t)
 	loan = s.AddLoan(lendingtest.Loan{}).ID
@@ -143,16 +143,4 @@ func TestWebhooksArrive(t *testing.T) {
 	const address = "127.0.0.1:18097"
 	s.run(t, "-create", "-email", "tests@example.com", "-webhooks", "http://"+address+"/", "-listen", address)
 	assert.Contains(t, s.out.String(), "held      webhook signature", s.errOut.String())
-}
-
-func TestInterruptedRunSaysHowToGoOn(t *testing.T) {
-	s := newSession(t)
-	ctx, stop := context.WithCancel(t.Context())
-	s.Fail("POST /api/Application/create-application", lendingtest.Fault{Reached: stop})
-	var out, errOut bytes.Buffer
-	status := run(ctx, []string{"-url", s.URL, "-create", "-email", "tests@example.com"},
-		func(name string) string { return s.account[name] }, nil, &out, &errOut)
-	assert.Equal(t, exitFailed, status)
-	assert.Contains(t, errOut.String(), "run again with the same file to go on: it lists what was created")
-	assert.NoFileExists(t, "service.json")
 }

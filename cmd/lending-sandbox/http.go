@@ -133,12 +133,17 @@ func admit(w http.ResponseWriter, r *http.Request) (answered bool) {
 }
 
 // line returns a line of the log. The line omits query, header and body, because they contain
-// personal data, passwords and tokens.
-func line(r lendingtest.Request) string {
-	if r.Status == 0 {
-		return entry(r, "reset")
+// personal data, passwords and tokens. With -service the line names the assumption behind an answer
+// that the file does not have.
+func (s settings) line(r lendingtest.Request) string {
+	text := entry(r, "reset")
+	if r.Status != 0 {
+		text = entry(r, strconv.Itoa(r.Status))
 	}
-	return entry(r, strconv.Itoa(r.Status))
+	if s.known != "" && r.Assumed != "" {
+		text += ", assumed: " + r.Assumed
+	}
+	return text
 }
 
 // lateLine returns the line of a mutation that was executed after its caller had gone.

@@ -48,7 +48,7 @@ func TestJourneyInNode(t *testing.T) {
 	node := interpreter(t, "node", "--eval", "fetch")
 	t.Run("whole", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), node, "../../examples/node/journey.mjs", startProcess(t),
-			startProcess(t, "-shapes", "../../examples/node/testdata/shapes.json")).CombinedOutput()
+			startProcess(t, "-service", "../../examples/node/testdata/service.json")).CombinedOutput()
 		require.NoError(t, err, string(out))
 		golden.Check(t, "../../examples/node/testdata/output.golden", string(out))
 	})

@@ -28,7 +28,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -54,7 +53,7 @@ func main() {
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "sandbox:", err)
+		fmt.Fprintln(os.Stderr, "lending-sandbox:", err)
 		os.Exit(1)
 	}
 }
@@ -80,7 +79,7 @@ type settings struct {
 
 	seed uint64 // of identifiers, codes and tokens; 0 means random
 
-	shapes string // file of package shapes with the fields of real responses
+	known string // service.json of lending-probe
 }
 
 func (s settings) scheme() string {
@@ -92,7 +91,7 @@ func (s settings) scheme() string {
 
 // parse parses the flags.
 func parse(args []string, out io.Writer) (s settings, err error) {
-	flags := flag.NewFlagSet("sandbox", flag.ContinueOnError)
+	flags := flag.NewFlagSet("lending-sandbox", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address to listen on")
 	flags.BoolVar(&s.public, "public", false, "allow an address that other machines can reach")
@@ -106,7 +105,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
 	flags.DurationVar(&s.readLag, "read-lag", 0, "delay the effect of mutations on reads, like a service that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
-	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file: a service.json of lending-probe, or what package shapes has learned")
+	flags.StringVar(&s.known, "service", "", "answer like the real service, as in this service.json of lending-probe")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -168,8 +167,8 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	} else if err != nil {
 		return err
 	}
-	if s.shapes != "" {
-		option, err := taught(s.shapes)
+	if s.known != "" {
+		option, err := taught(s.known)
 		if err != nil {
 			return err
 		}
@@ -192,13 +191,21 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	p := s.site(ctx.Done(), printer, append(opts, lendingtest.WithReadLag(s.readLag)))
+	p := s.site(ctx.Done(), printer, s.lagging(opts))
 	defer p.service.Close()
 	defer p.services.Close()
 	printer.Print(greeting(callable(listener.Addr()), s))
 	err = serve(ctx, listener, p)
 	printer.Print("The sandbox has stopped.")
 	return err
+}
+
+// lagging adds the option of -read-lag, which replaces the lags of -service.
+func (s settings) lagging(opts []lendingtest.Option) []lendingtest.Option {
+	if s.readLag == 0 {
+		return opts
+	}
+	return append(opts, lendingtest.WithReadLag(s.readLag))
 }
 
 // site returns the site of a sandbox. Its control opens further services, each with identifiers of its own.
@@ -214,7 +221,7 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 			service.Watch(func(e lendingtest.Event) {
 				switch {
 				case e.Request != nil:
-					printer.Print(line(*e.Request))
+					printer.Print(s.line(*e.Request))
 				case e.Late != nil:
 					printer.Print(lateLine(*e.Late, service.Now()))
 				}
@@ -231,21 +238,20 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 	return fresh("", done, services)
 }
 
-// taught reads the file of -shapes.
-func taught(file string) (lendingtest.Option, error) {
+// taught reads the file of -service. A service that panics because of the file makes an error of it.
+func taught(file string) (option lendingtest.Option, err error) {
 	learnt, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var service struct{ Shapes json.RawMessage }
-	if json.Unmarshal(learnt, &service) == nil && service.Shapes != nil {
-		learnt = service.Shapes
-	}
-	var routes map[string]struct{ Kinds map[string]int }
-	if json.Unmarshal(learnt, &routes) != nil {
-		return nil, fmt.Errorf("%s is not a service.json of lending-probe, nor a file of package shapes", file)
-	}
-	return lendingtest.WithShapes(learnt), nil
+	defer func() {
+		if text := recover(); text != nil {
+			err = fmt.Errorf("%s: %v", file, text)
+		}
+	}()
+	option = lendingtest.WithService(learnt)
+	lendingtest.New(option).Close()
+	return option, nil
 }
 
 // listen opens the port. Without -public the address must be loopback, because every visitor can

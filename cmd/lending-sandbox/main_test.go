@@ -374,26 +374,32 @@ func TestPublicSandboxAndOtherNames(t *testing.T) {
 	}
 }
 
-// With a file of package shapes the sandbox has the fields of real responses.
+// With a service.json the sandbox answers like the real service.
 func TestTaught(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "shapes.json")
+	file := filepath.Join(t.TempDir(), "service.json")
 	require.NoError(t, os.WriteFile(file, []byte(
 		`{"version":1,"facts":{},"shapes":{"GET /api/Application/get-application/{applicationId}":`+
 			`{"kinds":{"object":1},"fields":{"state":{"kinds":{"string":1}}}}}}`),
 		0o600))
-	s := start(t, "-log=false", "-shapes", file)
+	s := start(t, "-log=false", "-service", file)
 	s.signIn(device)
 	_, application := s.application("Lovelace")
 	_, _, answer := s.do(http.MethodGet, "/api/Application/get-application/"+application, "")
 	assert.Regexp(t, `^\{"state":"state \d+"\}$`, answer)
-	for _, content := range []string{"[]", `{"GET /":{"kinds":3}}`} {
+	for content, want := range map[string]string{
+		"[]": "is no service.json of lending-probe",
+		`{"version":1,"facts":{"absences":"404 empty"}}`: `has the fact "absences", ` +
+			`which docs/assumptions.md does not list`,
+		`{"version":1,"facts":{"absence: get-lone":"404 empty"}}`: `no route has the action "get-lone"`,
+		`{"version":2}`: "has version 2, and this package reads version 1; update the package",
+		`{"version":1,"shapes":{"GET /":{"kinds":3}}}`: "is no service.json of lending-probe",
+	} {
 		t.Run(content, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-			err := run(t.Context(), []string{"-shapes", file}, io.Discard)
-			require.ErrorContains(t, err, "is not a service.json of lending-probe")
+			require.ErrorContains(t, run(t.Context(), []string{"-service", file}, io.Discard), want)
 		})
 	}
-	require.ErrorIs(t, run(t.Context(), []string{"-shapes", file + "x"}, io.Discard), fs.ErrNotExist)
+	require.ErrorIs(t, run(t.Context(), []string{"-service", file + "x"}, io.Discard), fs.ErrNotExist)
 }
 
 const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
@@ -402,18 +408,22 @@ const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@examp
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
-		want string
-		r    lendingtest.Request
+		settings settings
+		r        lendingtest.Request
+		want     string
 	}{
-		{"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}", lendingtest.Request{
+		{settings{}, lendingtest.Request{
 			Time: at, Status: 200, Duration: 1500 * time.Microsecond, Username: "ada@example.com",
-			Route: "GET /api/Loan/get-loan/{loanId}",
-		}},
-		{"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route", lendingtest.Request{
+			Route: "GET /api/Loan/get-loan/{loanId}", Assumed: "fields",
+		}, "12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}"},
+		{settings{known: "x"}, lendingtest.Request{
+			Time: at, Status: 200, Route: "GET /x", Assumed: "fields",
+		}, "12:00:00  200        0.00 ms  -                    GET /x, assumed: fields"},
+		{settings{}, lendingtest.Request{
 			Time: at, Method: http.MethodGet, Path: "/\x1b[31m",
-		}},
+		}, "12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route"},
 	} {
-		assert.Equal(t, test.want, line(test.r))
+		assert.Equal(t, test.want, test.settings.line(test.r))
 	}
 	late := lendingtest.Request{
 		Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",

@@ -37,6 +37,7 @@ type view struct {
 	PartnerID  string
 	Seed       uint64
 	ReadLag    time.Duration
+	Taught     bool // by a service.json
 	Filter     lendingtest.RequestFilter
 	Older      int // requests before this number
 	Recipes    []recipe
@@ -108,7 +109,7 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	now, deliveries := p.service.Snapshot(), p.service.Deliveries()
 	v := view{
 		Base: base, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
-		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Filter: filter,
+		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Taught: p.set.known != "", Filter: filter,
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},
 			{Username: lendingtest.AdministratorUsername, Password: lendingtest.AdministratorPassword},

@@ -1,6 +1,12 @@
 // Package assumption lists the beliefs of this project about the service without proof, because
-// the interface is silent. docs/assumptions.md shows the list.
+// the interface is silent: list.txt. docs/assumptions.md shows the list.
 package assumption
+
+import (
+	_ "embed" // for list.txt
+	"strings"
+	"sync"
+)
 
 // Level is the part of the probe that measures an assumption.
 type Level string
@@ -27,24 +33,39 @@ type Assumption struct {
 	Codes    []string // codes of refusals in lendingtest
 }
 
-// All returns the list.
-func All() []Assumption {
-	var all []Assumption
-	for _, part := range [][]Assumption{reading(), records(), signIn(), mutating(), approving(), money(), network(), events()} {
-		all = append(all, part...)
+//go:embed list.txt
+var list string
+
+var all = sync.OnceValue(func() (all []Assumption) {
+	for block := range strings.SplitSeq(list, "\n\n") {
+		head, lines, _ := strings.Cut(block, "\n")
+		name, level, _ := strings.Cut(head, " (")
+		a := Assumption{Name: name, Level: Level(strings.TrimSuffix(level, ")"))}
+		texts := map[string]*string{
+			"what": &a.What, "where": &a.Where, "if false": &a.IfFalse, "measured": &a.Measured, "set": &a.Set,
+		}
+		for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
+			switch label, value, _ := strings.Cut(line, ": "); label {
+			case "checks":
+				a.Checks = strings.Fields(value)
+			case "codes":
+				a.Codes = strings.Fields(value)
+			default:
+				*texts[label] = value
+			}
+		}
+		all = append(all, a)
 	}
 	return all
-}
+})
 
-// Published returns the codes of those refusals in lendingtest that the interface states. The
-// words of the codes are assumed in any case: see the assumption "codes".
-func Published() []string {
-	return []string{
-		"BodyRequired", "DuplicateZipCode", "EmptyDocument", "FileTooLarge", "Forbidden", "InvalidBoolean", "InvalidEmail", "InvalidJson",
-		"InvalidMobileNumber", "InvalidSignature", "InvalidType", "InvalidYears", "MaximumLength", "NotFound", "OfferExpired",
-		"OneProperty", "RequestTooLarge", "Required", "TargetRequired", "TokenExpired", "TokenInvalid", "TokenMissing", "UnknownEvent",
-		"EventNotSubscribed", "CalculationMismatch", "CalculationNotFound", "InsufficientBalance", "AmountMismatch",
-		"AdvanceRateMismatch", "ApplicantNotInApplication", "InvalidUri", "SimulationNotSupported", "InvalidDocument",
-		"InvalidNumber", "InvalidDate", "InvalidAmount",
-	}
+// All returns the list.
+func All() []Assumption { return all() }
+
+// How tells how to measure an assumption, or why nobody can.
+func (a Assumption) How() string {
+	return map[Level]string{
+		Look: "no record to measure with", Walk: "needs -create", Money: "needs -withdraw", Events: "needs -create and -webhooks",
+		Ask: "not measured: " + a.Measured,
+	}[a.Level]
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ const pageHead = `# Assumptions about the service
 
 The interface does not publish everything. This project assumes the rest, and nobody here has seen the real service.
 [lending-probe](first-hour.md) measures the assumptions at a service. A test generates this page from
-internal/assumption: do not edit it.
+internal/assumption/list.txt: do not edit it.
 
 | level | the probe |
 |---|---|
@@ -97,7 +98,7 @@ func TestEachCheckHasItsAssumption(t *testing.T) {
 				(assumed == "-" || strings.EqualFold(assumed+".", a.What))
 		}
 		decides := !strings.HasPrefix(loss, "a person decides") && loss != "takes no key"
-		assert.Equal(t, decides, relies, "%s: add the mutation to an assumption in internal/assumption", mutation)
+		assert.Equal(t, decides, relies, "%s: add the mutation to an assumption in list.txt", mutation)
 	}
 	for _, a := range All() {
 		for _, mutation := range a.Checks {
@@ -120,15 +121,28 @@ func table(t *testing.T, path string) (rows [][]string) {
 	return rows
 }
 
-// codeOf finds the codes at the end of a line of refusals.txt, for example "400 email DuplicateEmail".
-var codeOf = regexp.MustCompile(`^\d{3} |\b[A-Z][A-Za-z]+`)
+// published are the codes of those refusals in lendingtest that the interface states. The words of the
+// codes are assumed in any case: see the assumption "codes".
+const published = `
+	BodyRequired DuplicateZipCode EmptyDocument FileTooLarge Forbidden InvalidBoolean InvalidEmail InvalidJson
+	InvalidMobileNumber InvalidSignature InvalidType InvalidYears MaximumLength NotFound OfferExpired OneProperty
+	RequestTooLarge Required TargetRequired UnknownEvent EventNotSubscribed CalculationMismatch
+	CalculationNotFound InsufficientBalance AmountMismatch AdvanceRateMismatch ApplicantNotInApplication
+	InvalidUri SimulationNotSupported InvalidDocument InvalidNumber InvalidDate InvalidAmount InternalError`
+
+// codeOf finds the codes at the end of a line of refusals.txt, for example "400 email DuplicateEmail", and
+// ruleOf finds those in the source of a rule.
+var (
+	codeOf = regexp.MustCompile(`^\d{3} |\b[A-Z][A-Za-z]+`)
+	ruleOf = regexp.MustCompile(`(?:refuse|Refuse|add|invalid)\([^\n]*?"([A-Z][A-Za-z]+)",`)
+)
 
 // A rule of the fake is published, or it has a row.
 func TestEachRuleOfTheFakeHasItsAssumption(t *testing.T) {
 	text, err := os.ReadFile("../../lendingtest/testdata/refusals.txt")
 	require.NoError(t, err)
 	rows := map[string]int{}
-	for _, code := range Published() {
+	for code := range strings.FieldsSeq(published) {
 		rows[code]++
 	}
 	for _, a := range All() {
@@ -144,9 +158,21 @@ func TestEachRuleOfTheFakeHasItsAssumption(t *testing.T) {
 		}
 		for _, code := range codeOf.FindAllString(parts[2], -1)[1:] {
 			rules++
-			assert.Equal(t, 1, rows[code], "%s: name %s in a single row of internal/assumption, or in Published",
+			assert.Equal(t, 1, rows[code], "%s: name %s in a single row of list.txt, or in published",
 				parts[0], code)
 		}
 	}
 	assert.Greater(t, rules, 100)
+
+	files, err := filepath.Glob("../../lendingtest/internal/rules/*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, found := range ruleOf.FindAllStringSubmatch(string(source), -1) {
+			rules++
+			assert.Equal(t, 1, rows[found[1]], "%s: name %s in a single row of list.txt, or in published", file, found[1])
+		}
+	}
+	assert.Greater(t, rules, 200)
 }

@@ -33,6 +33,10 @@ type (
 	deliveryOrder struct {
 		Number int `json:"number"`
 	}
+	factOrder struct {
+		Fact  string `json:"fact"`
+		Value string `json:"value"`
+	}
 	eventOrder struct {
 		Event string         `json:"event"`
 		ID    string         `json:"id"`
@@ -93,6 +97,7 @@ func orders() map[string]order {
 		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
 		"POST clear-faults":   change(func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
 		"POST answer":         change(answer),
+		"POST assume":         change(func(c *Control, o factOrder) error { c.service.Assume(o.Fact, o.Value); return nil }),
 		"POST emit":           change(func(c *Control, o eventOrder) error { c.service.Emit(o.Event, o.ID, o.Data); return nil }),
 		"POST reset":          change(func(c *Control, _ nothing) error { c.service.Reset(); return nil }),
 		"POST advance":        change(func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),

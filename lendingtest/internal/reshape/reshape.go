@@ -2,8 +2,8 @@
 package reshape
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -19,16 +19,56 @@ import (
 // Routes has the learned shapes by route.
 type Routes map[string]*shape
 
-// Read reads the JSON of a shapes.Seen, alone or as the shapes in a service.json of lending-probe.
-func Read(learnt []byte) (seen Routes, err error) {
-	var service struct{ Shapes json.RawMessage }
-	if json.Unmarshal(learnt, &service) == nil && service.Shapes != nil {
-		learnt = service.Shapes
+// Service is a service.json of lending-probe: the facts and shapes of a real service.
+type Service struct {
+	Version int
+	Facts   map[string]string
+	Shapes  Routes
+}
+
+// Read reads a service.json.
+func Read(text []byte) (s Service, err error) {
+	err = json.Unmarshal(text, &s)
+	switch {
+	case s.Version > 1:
+		return s, fmt.Errorf("the service.json has version %d, and this package reads version 1; update the package", s.Version)
+	case err != nil || s.Version < 1:
+		return s, errors.New("this is no service.json of lending-probe")
 	}
-	d := json.NewDecoder(bytes.NewReader(learnt))
-	d.DisallowUnknownFields()
-	err = d.Decode(&seen)
-	return seen, err
+	return s, nil
+}
+
+// Duration returns a fact that is a duration, or 0.
+func (s Service) Duration(fact string) time.Duration {
+	d, _ := time.ParseDuration(s.Facts[fact])
+	return d
+}
+
+// Lags returns the time until reads show a record of a kind, nil if there is none, and the time until an offer if it is longer.
+// A kind that nobody has measured has the longest time.
+func (s Service) Lags() (lag func(kind string) time.Duration, decision time.Duration) {
+	longest, lags := time.Duration(0), map[string]time.Duration{}
+	for kind, read := range map[string]string{
+		"customer": "get-customer-by-id", "application": "get-customer-applications", "loan": "get-withdrawals",
+	} {
+		if fact := "read lag: " + read; s.Facts[fact] != "" {
+			lags[kind] = s.Duration(fact)
+			longest = max(longest, lags[kind])
+		}
+	}
+	lag = func(kind string) time.Duration {
+		if own, measured := lags[kind]; measured {
+			return own
+		}
+		return longest
+	}
+	if decision = s.Duration("read lag: application-offer"); decision <= lag("application")+time.Second {
+		decision = 0
+	}
+	if longest == 0 {
+		lag = nil
+	}
+	return lag, decision
 }
 
 // shape is a shapes.Shape: how often each kind occurred, and the shapes of the fields and

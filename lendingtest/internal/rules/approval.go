@@ -231,7 +231,11 @@ func (c *Call) openLoan(app *record.Application) {
 }
 
 func (c *Call) messages(app *record.Application) any {
-	return page(c, app.Messages, takeCap)
+	all := list(app.Messages)
+	if c.learned("message order", "newest first") {
+		slices.Reverse(all)
+	}
+	return page(c, all, takeCap)
 }
 
 // postMessage takes any object and stores the text in "message". The body is optional; without a

@@ -58,6 +58,9 @@ func (c *Call) validateTwoFactor() any {
 // refreshToken answers with a JSON string. The old token stays valid until it expires.
 func (c *Call) refreshToken() any {
 	c.concern(c.account.Username)
+	if c.learned("refresh", "old token refused") {
+		c.Token(TokenOf(c.Request)).Revoked = true
+	}
 	return c.Issue(c.account.Username).Token
 }
 

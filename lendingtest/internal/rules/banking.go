@@ -69,8 +69,9 @@ func (c *Call) addBankingData(app *record.Application) any {
 	}
 	accounts := req.accounts(&c.failed)
 	c.valid()
+	twice := c.learned("same value", "1 accounts, then 2")
 	for _, a := range accounts {
-		upsertAccount(app, a)
+		upsertAccount(app, a, twice)
 	}
 	app.BankName = c.query.Get("bankName")
 	if app.Status == record.StatusCreated {
@@ -80,9 +81,9 @@ func (c *Call) addBankingData(app *record.Application) any {
 	return true
 }
 
-func upsertAccount(app *record.Application, a record.BankAccount) {
+func upsertAccount(app *record.Application, a record.BankAccount, twice bool) {
 	i := slices.IndexFunc(app.Accounts, func(b record.BankAccount) bool { return b.AccountNumber == a.AccountNumber })
-	if i >= 0 {
+	if i >= 0 && !twice {
 		a.ID = app.Accounts[i].ID
 		app.Accounts[i] = a
 		return
@@ -125,12 +126,21 @@ func (c *Call) process(app *record.Application) any {
 	if !enough {
 		refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
 	}
+	if second := c.Learned("second processing", ""); second != "" && app.Offer != nil && !expired(c, app) {
+		switch second {
+		case "200 with another id":
+		case "200 with the same id":
+			return c.otherID("process answers", app.Offer.ID)
+		default:
+			refuse("SecondProcessing", "The application has an offer.")
+		}
+	}
 	app.ProcessRuns++
 	offer := &record.Offer{ID: c.NewID(book.Offer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: c.Stamp()}
 	c.renew(offer)
 	c.EmitApplication("WB_Application_Current_Process", app)
 	c.Decide(app, offer)
-	return offer.ID
+	return c.otherID("process answers", offer.ID)
 }
 
 func (c *Call) renew(o *record.Offer) {

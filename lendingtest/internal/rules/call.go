@@ -32,9 +32,9 @@ type Call struct {
 	Request  *http.Request
 	Body     []byte
 	HTTPHost func(*url.URL) bool
-	Forbids  bool     // records of another partner are 403 instead of 404
-	Username string   // of the token, after Run
-	About    []string // identifiers and e-mails of the request's resources, after Run
+	Learned  func(fact, subject string) string // what a real service does, "" if nobody has seen it
+	Username string                            // of the token, after Run
+	About    []string                          // identifiers and e-mails of the request's resources, after Run
 
 	*book.State
 	*book.Tables // the records that the request sees; for a read they can lag behind State's
@@ -96,12 +96,12 @@ func (c *Call) with(f func()) {
 
 // Reads reports whether a request changes nothing.
 func (c *Call) Reads() bool {
-	_, action, _ := strings.Cut(strings.TrimPrefix(c.Route.Pattern, "GET /api/"), "/")
+	action := c.Route.Action()
 	switch {
 	case c.Route.Method() != "GET", strings.HasPrefix(action, "process-"), strings.HasPrefix(action, "update-"):
 		return false
 	}
-	return !strings.HasPrefix(action, "application-offer/") || !strings.EqualFold(c.query.Get("force"), "true")
+	return action != "application-offer" || !strings.EqualFold(c.query.Get("force"), "true")
 }
 
 // admit makes the checks before a controller: token, content type.
@@ -209,42 +209,41 @@ func (c *Call) concern(resource string) { c.concerns = append(c.concerns, resour
 // mine reports whether the caller may see the records of a partner. Anonymous callers need the identifier only.
 func (c *Call) mine(partnerID string) bool { return c.account == nil || c.account.MayUse(partnerID) }
 
-// mustOwn refuses the record of another partner, as if there were none or with 403.
-func (c *Call) mustOwn(what, partnerID string) {
+// learned reports whether a real service has shown a fact.
+func (c *Call) learned(fact, value string) bool { return c.Learned(fact, c.Route.Action()) == value }
+
+// otherID returns an identifier, or another identifier if a real service answers with another.
+func (c *Call) otherID(fact, id string) string {
+	if c.learned(fact, "another id") {
+		return "99999999" + id[8:]
+	}
+	return id
+}
+
+// lookUp returns the record that a request names, and refuses the record of another partner as if there were none.
+func lookUp[T any](c *Call, what, parameter string, rows *book.Table[T], partnerOf func(*T) string) *T {
+	row := rows.Get(c.id(parameter))
 	switch {
-	case c.mine(partnerID):
-	case c.Forbids:
-		panic(forbidden("The record belongs to another partner."))
-	default:
+	case row == nil:
 		panic(notFound(what))
+	case !c.mine(partnerOf(row)):
+		panic(foreign(what))
 	}
-}
-
-func (c *Call) application() *record.Application {
-	app := c.Applications.Get(c.id("applicationId"))
-	if app == nil {
-		panic(notFound("Application"))
-	}
-	c.mustOwn("Application", app.PartnerID)
-	return app
-}
-
-func (c *Call) customer() *record.Customer {
-	row := c.Customers.Get(c.id("customerId"))
-	if row == nil {
-		panic(notFound("Customer"))
-	}
-	c.mustOwn("Customer", row.PartnerID)
 	return row
 }
 
+func (c *Call) application() *record.Application {
+	partnerOf := func(a *record.Application) string { return a.PartnerID }
+	return lookUp(c, "Application", "applicationId", &c.Applications, partnerOf)
+}
+
+func (c *Call) customer() *record.Customer {
+	return lookUp(c, "Customer", "customerId", &c.Customers, func(row *record.Customer) string { return row.PartnerID })
+}
+
 func (c *Call) loan() *record.Loan {
-	loan := c.Loans.Get(c.id("loanId"))
-	if loan == nil {
-		panic(notFound("Loan"))
-	}
-	c.mustOwn("Loan", c.State.Applications.Get(loan.ApplicationID).PartnerID)
-	return loan
+	partnerOf := func(l *record.Loan) string { return c.State.Applications.Get(l.ApplicationID).PartnerID }
+	return lookUp(c, "Loan", "loanId", &c.Loans, partnerOf)
 }
 
 // required reads a required query parameter.
@@ -297,6 +296,9 @@ const takeCap = 200
 func (c *Call) window(n, limit int) (first, last int) {
 	first = min(c.number("skip", 0), n)
 	take := c.number("take", 2147483647)
+	if known := c.Learned("take cap", c.Route.Action()); known != "" {
+		limit, _ = strconv.Atoi(known) // 0 for "none up to 201 records"
+	}
 	if limit > 0 {
 		take = min(take, limit)
 	}
@@ -306,7 +308,15 @@ func (c *Call) window(n, limit int) (first, last int) {
 // page cuts a list by skip and take.
 func page[T any](c *Call, rows []T, limit int) []T {
 	first, last := c.window(len(rows), limit)
-	return list(rows[first:last])
+	return inPages(c, list(rows[first:last]))
+}
+
+// inPages returns a page in the order of a real service.
+func inPages[T any](c *Call, rows []T) []T {
+	if c.learned("pages", "another order") {
+		slices.Reverse(rows)
+	}
+	return rows
 }
 
 // list returns a copy that is an array in JSON, also without rows.

@@ -22,11 +22,15 @@ type paged[T any] struct {
 func pageOf[T any](c *Call, rows []T) paged[T] {
 	first, last := c.window(len(rows), takeCap)
 	data := append([]T{}, rows[first:last]...)
-	if c.flag("descending") {
+	if c.flag("descending") && !c.learned("descending", "ignored") {
 		data = append(data[:0], rows[len(rows)-last:len(rows)-first]...)
 		slices.Reverse(data)
 	}
-	return paged[T]{Data: data, TotalCount: len(rows)}
+	total := len(rows)
+	if c.learned("totals", "another number") {
+		total -= first
+	}
+	return paged[T]{Data: inPages(c, data), TotalCount: total}
 }
 
 // transactions ignores descending, which only the paged lists have.
@@ -35,7 +39,7 @@ func (c *Call) transactions(loan *record.Loan) any {
 }
 
 func (c *Call) loanContracts(loan *record.Loan) any {
-	return contracts(c.Applications.Get(loan.ApplicationID))
+	return contracts(c.State.Applications.Get(loan.ApplicationID)) // a read may see the loan first
 }
 
 func totalBalance(loan *record.Loan) any {

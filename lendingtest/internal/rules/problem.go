@@ -22,6 +22,7 @@ type problem struct {
 	Errors        []fieldError `json:"errors"`
 
 	authenticate string // WWW-Authenticate
+	behind       string // the assumption behind the refusal, if the code does not tell
 }
 
 type fieldError struct {
@@ -59,6 +60,36 @@ func Refuse(status int, code, detail string) error {
 
 func notFound(what string) error {
 	return Refuse(http.StatusNotFound, what+"NotFound", "There is no such "+what+".")
+}
+
+// foreign refuses a record of another partner, as if there were none.
+func foreign(what string) error {
+	p, _ := errors.AsType[*problem](notFound(what))
+	p.behind = "foreign records"
+	return p
+}
+
+// Codes returns the codes of a refusal, or the name of the assumption behind it.
+func Codes(err error) (codes []string, assumption string) {
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
+		return nil, ""
+	}
+	for _, e := range p.Errors {
+		codes = append(codes, e.Code)
+	}
+	return append(codes, p.ErrorCode), p.behind
+}
+
+// WithStatus returns a refusal with another status.
+func WithStatus(err error, status int) error {
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
+		return err
+	}
+	other := *p
+	other.Status = status
+	return &other
 }
 
 func unauthorized(code, challenge, detail string) error {

@@ -31,6 +31,12 @@ func (rt *Route) Method() string {
 	return method
 }
 
+// Action returns the name of a route in its group, such as "get-loan".
+func (rt *Route) Action() string {
+	parts := strings.Split(rt.Pattern, "/")
+	return parts[min(3, len(parts)-1)]
+}
+
 // on finds the record of a route before the rest of the handler runs.
 func on[T any](find func(*Call) *T, then func(*Call, *T) any) func(*Call) any {
 	return func(c *Call) any { return then(c, find(c)) }

@@ -1,0 +1,277 @@
+package lendingtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/assumption"
+	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
+	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
+)
+
+// facts has the facts that [Service.Assume] takes, with the form of their values. RECIPES.md shows them.
+func facts() map[string]string {
+	const (
+		response = `[1-5]\d\d( (problem record|empty|null|\{\}|\[\]|other JSON|without a token|with a refusal|[a-z]+/[a-z+-]+))?`
+		duration = `(\d+[hms])+`
+	)
+	return map[string]string{
+		"absence": response, "empty list": response, "foreign records": response, "gateway": response, "malformed identifier": response,
+		"wrong password": response, "wrong one-time password": response, "token refused": response, "duplicate customer": response + `|200 with a second customer`,
+		"second processing": response + `|200 with (the same|another) id`, "problem record": `[a-z]+/[a-z+-]+`, "take cap": `[1-9]\d*|none.*`,
+		"pages": `the same order|another order`, "totals": `the whole list|another number`, "descending": `reversed|ignored`,
+		"message order": `(oldest|newest) first`, "process answers": `the id of the offer|another id`,
+		"e-mail identifies": `the id of the creation|another id`, "same value": `1 accounts, then [12]`,
+		"refresh": `old token (valid|refused)`, "clock": duration, "late execution": duration,
+		"rate limit": `\d+ a minute`, "size limit": `\d+ bytes, ` + response,
+	}
+}
+
+// learnt is what is known about the real service.
+type learnt struct {
+	mu       sync.Mutex
+	facts    map[string]string
+	shapes   reshape.Routes
+	codes    map[string]string // from the code of a refusal to its assumption
+	onlySeen bool
+	recent   []time.Time // requests of the last minute
+}
+
+// know begins with a service.json.
+func (l *learnt) know(s reshape.Service) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.facts, l.shapes, l.codes, l.recent = map[string]string{}, s.Shapes, map[string]string{}, nil
+	maps.Copy(l.facts, s.Facts)
+	for _, a := range assumption.All() {
+		for _, code := range a.Codes {
+			l.codes[code] = a.Name
+		}
+	}
+}
+
+// Assume makes the service answer as a real service may. The fact is a name of docs/assumptions.md,
+// or "name: action" for a single route, and the value is a word of service.json. For example:
+//
+//	service.Assume("absence: get-loan", "400 problem record") // a legacy read
+//	service.Assume("wrong password", "200 without a token")
+//	service.Assume("foreign records", "403 problem record")
+//	service.Assume("rate limit", "60 a minute")
+//	service.Assume("size limit", "1000000 bytes, 413 text/html") // the page of a gateway
+//
+// RECIPES.md lists the facts. An empty value restores the behavior of this model. [Service.Reset]
+// returns to [WithService]. Assume panics if the service does not take the fact.
+func (l *learnt) Assume(fact, value string) {
+	if err := checkFact(fact, value); err != nil {
+		panic("lendingtest: " + err.Error())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.facts[fact] = value
+}
+
+// checkFact returns an error for a fact that [Service.Assume] does not take.
+func checkFact(fact, value string) error {
+	name, subject, _ := strings.Cut(fact, ": ")
+	action, _, _ := strings.Cut(subject, " of ") // of an application without an offer
+	form, known := facts()[name]
+	switch {
+	case !known:
+		return fmt.Errorf("no fact %q; RECIPES.md lists the facts", name)
+	case subject != "" && name != "problem record" &&
+		!slices.ContainsFunc(rules.Routes(), func(rt rules.Route) bool { return rt.Action() == action }):
+		return fmt.Errorf("no route has the action %q", action)
+	case value != "" && !regexp.MustCompile("^("+form+")$").MatchString(value):
+		return fmt.Errorf("the fact %q takes no %q; the form is %s", name, value, form)
+	}
+	return nil
+}
+
+// checkFacts returns an error for the name of a fact that lending-probe never writes: a typo would change nothing.
+func checkFacts(learned map[string]string) error {
+	for _, fact := range slices.Sorted(maps.Keys(learned)) {
+		name, _, _ := strings.Cut(fact, ": ")
+		if !slices.ContainsFunc(assumption.All(), func(a assumption.Assumption) bool { return a.Name == name }) {
+			return fmt.Errorf("the service.json has the fact %q, which docs/assumptions.md does not list; correct the name, or update the package", fact)
+		}
+		if facts()[name] != "" {
+			if err := checkFact(fact, ""); err != nil {
+				return fmt.Errorf("the service.json has the fact %q: %w", fact, err)
+			}
+		}
+	}
+	return nil
+}
+
+// known returns a fact, "" if nobody has seen it.
+func (l *learnt) known(name, subject string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if value := l.facts[name+": "+subject]; value != "" {
+		return value
+	}
+	return l.facts[name]
+}
+
+// seen reports whether the real service has shown the rule of an assumption, for any route.
+func (l *learnt) seen(name, route string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if name == "fields" {
+		return l.shapes[route] != nil
+	}
+	for fact, value := range l.facts {
+		if own, _, _ := strings.Cut(fact, ": "); own == name && value != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// duration returns a fact that is a duration, or 0.
+func (l *learnt) duration(name string) time.Duration {
+	d, _ := time.ParseDuration(l.known(name, ""))
+	return d
+}
+
+// limited counts a request, and returns the time to wait if there were too many in the last minute.
+func (l *learnt) limited(now time.Time) time.Duration {
+	limit, _ := strconv.Atoi(strings.TrimSuffix(l.known("rate limit", ""), " a minute"))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.recent) > 0 && now.Sub(l.recent[0]) >= time.Minute {
+		l.recent = l.recent[1:]
+	}
+	if limit > 0 && len(l.recent) >= limit {
+		return l.recent[0].Add(time.Minute).Sub(now)
+	}
+	if limit > 0 {
+		l.recent = append(l.recent, now)
+	}
+	return 0
+}
+
+// sizeLimit returns the largest body that the host accepts, and the form of the response to a larger body.
+func (l *learnt) sizeLimit() (limit int64, form string) {
+	bytes, form, _ := strings.Cut(l.known("size limit", ""), " bytes, ")
+	if limit, err := strconv.ParseInt(bytes, 10, 64); err == nil {
+		return limit, form
+	}
+	return hostLimit, ""
+}
+
+// respond sends the response of the rules in the form that a real service has shown. If nobody has
+// seen the rule, the request log names its assumption.
+func (x *exchange) respond(a *rules.Answer, err error) {
+	path, route := x.call.Request.URL.Path, x.call.Route
+	name := x.assumption(a, err)
+	if name != "" && !x.seen(name, route.Pattern) {
+		x.change(func() { x.rec.entry.Assumed = name })
+		if x.onlySeen {
+			x.send(rules.Refusal(x.book, onlySeen(name), path))
+			return
+		}
+	}
+	subject := route.Action()
+	if codes, _ := rules.Codes(err); len(codes) > 0 && codes[0] == "OfferNotFound" {
+		subject = "application-offer of an application without an offer"
+	}
+	form := x.known(name, subject)
+	if x.tooLarge {
+		_, form = x.sizeLimit()
+	}
+	if err != nil || form != "" {
+		a = x.formed(form, err)
+	} else {
+		a.Body = x.shapes.Apply(route.Pattern, path, a.Body)
+	}
+	x.send(a)
+}
+
+// assumption returns the assumption behind a response, "" for a published rule.
+func (x *exchange) assumption(a *rules.Answer, err error) string {
+	codes, name := rules.Codes(err)
+	for _, code := range codes {
+		if name == "" {
+			name = x.codes[code]
+		}
+	}
+	switch {
+	case err != nil && x.call.Route.Pattern == "":
+		return "gateway"
+	case err != nil:
+		return name
+	case a.Status == http.StatusNoContent:
+		return "absence"
+	case string(a.Body) == "[]":
+		return "empty list"
+	case bytes.ContainsRune(a.Body, '{') && !strings.Contains(x.call.Route.Pattern, "/Authenication/"):
+		return "fields"
+	}
+	return ""
+}
+
+// onlySeen refuses to answer from an assumption.
+func onlySeen(name string) error {
+	all := assumption.All()
+	a := all[slices.IndexFunc(all, func(a assumption.Assumption) bool { return a.Name == name })]
+	advice := "Run lending-probe, and give its service.json to WithService."
+	if a.Level == assumption.Ask {
+		advice = "Ask the owner of the service, and test this without OnlySeen."
+	}
+	return rules.Refuse(http.StatusNotImplemented, "OnlySeen", fmt.Sprintf("lendingtest: the response rests on the assumption %q, "+
+		"which no service.json has shown (%s): %s. %s", name, a.What, a.How(), advice))
+}
+
+// formed returns a response of a form such as "404 problem record", "204 empty" or "200 null".
+func (x *exchange) formed(form string, err error) *rules.Answer {
+	status, kind, _ := strings.Cut(form, " ")
+	n, numeric := strconv.Atoi(status)
+	path := x.call.Request.URL.Path
+	json := func(body string) *rules.Answer {
+		return &rules.Answer{Status: n, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+	}
+	switch kind {
+	case "empty":
+		return &rules.Answer{Status: n, Header: http.Header{}}
+	case "null", "{}", "[]":
+		return json(kind)
+	case "without a token":
+		return json(`{"requiresTwoFactor":false}`)
+	case "", "problem record":
+		if err == nil {
+			err = rules.Refuse(n, "NotFound", "There is no such record.")
+		}
+		if numeric == nil {
+			err = rules.WithStatus(err, n)
+		}
+		a := rules.Refusal(x.book, err, path)
+		if kind := x.known("problem record", strconv.Itoa(a.Status)); kind != "" {
+			a.Header.Set("Content-Type", kind)
+		}
+		return a
+	}
+	if !strings.Contains(kind, "/") {
+		return json(`{"success":false}`)
+	}
+	return &rules.Answer{Status: n, Header: http.Header{"Content-Type": {kind}}, Body: []byte("<h1>" + http.StatusText(n) + "</h1>")}
+}
+
+// late executes a mutation late whose caller has gone, if the real service does.
+func (x *exchange) late() {
+	late := x.duration("late execution")
+	if late > 0 && x.fault.Late == 0 && !x.call.Reads() && !pause(x.call.Request.Context(), toLeave, x.done) {
+		x.fault.Late = late
+	}
+}
+
+// toLeave is the time in which a service with late executions sees that a caller has gone.
+const toLeave = 10 * time.Millisecond

@@ -1,0 +1,98 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/examples/order"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/orders"
+)
+
+// TestWholeOrderEndsWithTheAdvice carries out the order of examples/order at each planted service, and at
+// lendingtest with its service.json. Responses are lost, and mutations run late. With the settings that the
+// probe names nobody has to decide, and nothing happens twice.
+func TestWholeOrderEndsWithTheAdvice(t *testing.T) {
+	for name, plant := range plants {
+		for _, taught := range []bool{false, true} {
+			t.Run(name+either(taught, " taught", ""), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					v, _ := plant(t)
+					result := Run(&log{TB: t}, v.options(t))
+					require.NoError(t, result.Err)
+					v, _ = plant(t)
+					if taught {
+						v = teach(t, v, result.Service)
+					}
+					carryOut(t, v, result)
+				})
+			})
+		}
+	}
+}
+
+// teach returns lendingtest with the knowledge about a planted service.
+func teach(t *testing.T, v *variant, learned *Service) *variant {
+	t.Helper()
+	text, err := json.Marshal(learned)
+	require.NoError(t, err)
+	taught := newVariant(t, lendingtest.WithService(text), lendingtest.OnlySeen())
+	if v.proto == "" {
+		taught.closing(t)
+	}
+	return taught
+}
+
+func carryOut(t *testing.T, v *variant, advice Result) {
+	t.Helper()
+	lost := []string{onboarding.CreateApplication, onboarding.Process, onboarding.Sign, onboarding.Confirm}
+	if advice.Service.Facts["e-mail identifies"] == "the id of the creation" { // else a check of the partner's own
+		lost = append(lost, onboarding.CreateCustomer)
+	}
+	for i, route := range lost {
+		late := time.Duration(i%2) * 8 * time.Second
+		v.Fail(route, lendingtest.Fault{ResetAfter: true, Late: late})
+	}
+	keys, err := idempotency.NewLog(store.NewMemory(), &idempotency.Options{
+		MaxLateness: advice.MaxLateness, SafeToRepeat: order.SafeToRepeat,
+	})
+	require.NoError(t, err)
+	client, err := lending.New("http://127.0.0.1", lending.WithCredentials(fake.Credentials(v.Service)),
+		lending.WithIdempotency(keys), lending.WithHTTPClient(v.client))
+	require.NoError(t, err)
+	defer client.Close()
+	all, _ := order.Orders(1)
+	table, persons := order.NewTable(all...), 0
+	ask := func(_ context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+		return lending.NewSecret(v.OTP(loan.String())), nil
+	}
+	partner := &order.Partner{Client: client, Ask: ask}
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Hour)
+	defer stop()
+	worker, err := partner.Worker(table, &orders.Options{Report: func(r orders.Result) {
+		if r.Next.Person {
+			persons++
+		}
+		if table.Get(r.Order).State != order.Open {
+			stop()
+		}
+	}})
+	require.NoError(t, err)
+	_ = worker.Run(ctx)
+	assert.Equal(t, order.Done, table.Get(all[0].ID).State, table.Get(all[0].ID).Reason)
+	assert.Zero(t, persons)
+	for _, route := range append(lost, onboarding.CreateCustomer, onboarding.Applicant) {
+		assert.Equal(t, 1, v.Executed(route), route)
+	}
+}
