@@ -47,10 +47,10 @@ var ends = []struct {
 	prepare func(b *backend)
 	state   order.State
 	reason  string
-	counts  map[string]int // of the routes that run otherwise than once
+	counts  map[string]int // of the routes with other counts than one
 	over    int            // calls of over, also if the order goes on
 	person  string         // a route without a fault: its lost rejection needs a person
-	lasts   time.Duration  // the longest duration after the last cause; 0 for that of the lost responses
+	lasts   time.Duration  // the longest duration after the last cause; 0: as after lost responses
 }{
 	{name: "happy", prepare: func(*backend) {}, state: order.Done},
 	{
@@ -152,16 +152,13 @@ var ends = []struct {
 		person: onboarding.Withdraw,
 	},
 	{
-		name: "too many requests", prepare: func(b *backend) {
-			b.service.Fail("*", lendingtest.Fault{
-				Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Second, Times: 10,
-			})
-		},
-		state: order.Done, lasts: 10 * time.Minute,
+		name:    "rate limit",
+		prepare: func(b *backend) { b.service.Assume("rate limit", "10 a minute") },
+		state:   order.Done, lasts: 10 * time.Minute,
 	},
 }
 
-// once are the routes that an order runs once, in order. The documents are two.
+// once are the routes of an order, in order. The documents are two.
 var once = []string{
 	onboarding.CreateCustomer, onboarding.CreateApplication, onboarding.Process, onboarding.Company, onboarding.Applicant,
 	onboarding.Document, onboarding.Sign, onboarding.Withdraw, onboarding.Confirm,

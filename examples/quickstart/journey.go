@@ -32,18 +32,18 @@ func (j *journey) key(ctx context.Context, command string) context.Context {
 	return lending.WithIdempotencyKey(ctx, "quickstart/"+command)
 }
 
-// retrying does a part of the journey, and does it again from its first call if that is the next
-// step after an error. A backend goes on without a limit, and alerts a person.
+// retrying does a part of the journey, and does it again from its first call as long as that is the
+// next step after an error. A backend also alerts a person.
 func (j *journey) retrying(ctx context.Context, part func(context.Context) error) error {
-	for try := 1; ; try++ {
+	for {
 		err := part(ctx)
 		next := lending.NextOf(err)
-		if err == nil || next.Person || !next.Retry || try == 3 {
+		if err == nil || next.Person || !next.Retry || ctx.Err() != nil {
 			return err
 		}
 		say(j.out, "An error: %v", err)
 		say(j.out, "The next step is: %s. With the same keys, nothing happens twice.", next)
-		<-time.After(next.After)
+		<-time.After(max(next.After, time.Second))
 	}
 }
 
@@ -164,6 +164,9 @@ func (j *journey) sign(ctx context.Context) error {
 	applicants, err := lending.ListAs[applicant](j.client.Approval.Applicants(ctx, j.application))
 	if err != nil {
 		return err
+	}
+	if len(applicants) == 0 {
+		return errors.New("the reads do not show the applicant yet")
 	}
 	image := lending.SignatureImage([]byte("the picture of a signature"))
 	for _, person := range applicants {
