@@ -33,9 +33,8 @@ help:
 ##@ Use
 
 .PHONY: demo test cover race contrib fuzz bench flaky mutants
-demo: ## README's demonstration on the embedded service, and ten orders in a backend that is killed again and again
+demo: ## README's demonstration on the embedded service
 	go run ./examples/quickstart
-	go -C contrib/bolt run ./examples/order
 
 test: ## Run the tests
 	go test ./...

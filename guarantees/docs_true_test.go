@@ -85,7 +85,6 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		`go test [^\n]*-run '?(Test\w+)`:      func(name string) bool { return strings.Contains(tests, "\nfunc "+name) },
 		"(?m)(?:`|^)make ([a-z][a-z-]*)":      func(name string) bool { return strings.Contains(makefile, "\n"+name+":") },
 		`go run \./((?:examples|cmd)/[\w-]+)`: isProgram,
-		`go -C (\S+ run \./examples/\w+)`:     isProgram,
 		"go test[^\\n]* \\./([a-z/]+)[\\s`]":  func(name string) bool { return hasFile(name + "/*_test.go") },
 	} {
 		found := regexp.MustCompile(form)
@@ -100,7 +99,6 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 }
 
 func isProgram(folder string) bool {
-	folder = strings.Replace(folder, " run .", "", 1) // of go -C contrib/bolt run ./examples/receiver
 	return hasFile(folder+"/main.go") && hasFile(folder+"/*_test.go")
 }
 

@@ -47,7 +47,7 @@ cp "$repository"/contrib/bolt/backend*_test.go "$repository/guarantees/docs_true
 sed -i 's/^package .*/package shop_test/' ./*_test.go
 go get -t . 2>/dev/null
 go test -vet=off .
-go run "$root/contrib/bolt/examples/order" >/dev/null
+go run "$root/examples/quickstart" >/dev/null
 
 # The tags are right if the go command finds the same modules by them.
 git clone -q --bare "$repository" "$work/git"

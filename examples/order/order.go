@@ -2,8 +2,8 @@
 // with the ends of an order without success. Take the package over into your program: the [Table]
 // becomes a table of your database, and unpublished fields get their real names.
 //
-// The program contrib/bolt/examples/order adds webhooks and the operator's page. AGENTS.md has the
-// rules.
+// AGENTS.md has the rules. Hand the worker's OnEvent to a [webhook.Consumer], and its Hint to Resolved of
+// package ops: then webhooks and the verdicts of operators end the waits of orders.
 package order
 
 import (

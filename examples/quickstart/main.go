@@ -1,8 +1,8 @@
-// Quickstart carries an order out, from a new customer to a confirmed withdrawal, after a sign-in with
-// a two-factor code. Meanwhile it receives webhooks. A response is lost, and nothing happens twice.
+// Quickstart signs in with a two-factor code, and carries an order out, from a new customer to a confirmed
+// withdrawal. Meanwhile webhooks arrive. A response is lost, and nothing happens twice.
 //
-// The program needs only Go, because it contains the service. The command lending-probe calls a real
-// service. The calls are those of package examples/order, which you can take over into your program.
+// The program needs only Go, because the service runs inside. The command lending-probe calls a real
+// service. The calls are those of package examples/order, for you to take over into your program.
 package main
 
 import (

@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -268,4 +270,12 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 			}
 		}
 	}
+}
+
+// EndWithParent ends this worker process when its parent process ends.
+func EndWithParent() {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(2)
+	}()
 }

@@ -30,7 +30,11 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 	all, _ := order.Orders(orderCount)
 	k := &keyed{log: log, address: address, table: order.NewTable(all...)}
 	ctx, k.stop = context.WithCancelCause(ctx)
-	partner := &order.Partner{Client: client, Ask: order.Phone(address + onboarding.PhonePath), Persons: persons}
+	phone := func(ctx context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+		password, err := ask(ctx, address+onboarding.PhonePath+loan.String())
+		return lending.NewSecret(password), err
+	}
+	partner := &order.Partner{Client: client, Ask: phone, Persons: persons}
 	k.worker, err = partner.Worker(k.table, &orders.Options{
 		Concurrency: concurrency, StepsPerMinute: 600_000, StepTimeout: patience,
 		Report: func(r orders.Result) { k.report(ctx, r) },
@@ -146,5 +150,8 @@ func ask(ctx context.Context, address string) (string, error) {
 	}
 	defer response.Body.Close()
 	page, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		err = errors.Join(err, fmt.Errorf("the trial answers %s", response.Status))
+	}
 	return string(page), err
 }
