@@ -188,7 +188,6 @@ func (d *desk) action(act func(r *http.Request, who string, o order) (what strin
 			attrs = append(attrs, slog.String("error", asFailure(err).Text))
 		}
 		d.Logger.LogAttrs(r.Context(), slog.LevelInfo, "lending ops", attrs...)
-		d.feed.Tell()
 		return done{n}, err
 	})
 }

@@ -26,7 +26,6 @@ var files embed.FS
 func newSite(service *lendingtest.Service, s settings, path string, done <-chan struct{}) *site {
 	p := &site{service: service, set: s, path: path}
 	p.feed.Render, p.feed.Done = p.render, done
-	service.Watch(func(lendingtest.Event) { p.feed.Tell() })
 	return p
 }
 
@@ -44,7 +43,7 @@ func (p *site) handler() http.Handler {
 		_, _ = io.WriteString(w, lendingtest.OpenAPI())
 	})
 	if s.control {
-		mux.Handle("/_control/", p.steered(p.control))
+		mux.Handle("/_control/", p.control)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -57,17 +56,6 @@ func (p *site) handler() http.Handler {
 		case s.origin != "" && r.Header.Get("Origin") == s.origin && admit(w, r):
 		default:
 			service.ServeHTTP(w, r)
-		}
-	})
-}
-
-// steered notifies the visitors of the page after a change through the control, because the
-// service reports no such changes.
-func (p *site) steered(control http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control.ServeHTTP(w, r)
-		if r.Method == http.MethodPost {
-			p.feed.Tell()
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Open pages share renderings, and each shows the newest state.
+// Open pages share renderings, and each shows the state of the last second.
 func TestOpenPagesShareFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rendered, state atomic.Int32
@@ -25,36 +24,24 @@ func TestOpenPagesShareFrames(t *testing.T) {
 			rendered.Add(1)
 			return map[string]template.HTML{"rows": template.HTML(fmt.Sprint(state.Load(), key))}, nil
 		}}
-		r := httptest.NewRequest(http.MethodGet, "/events", nil)
-		first, err := feed.frame(r, "a")
-		require.NoError(t, err)
-		again, err := feed.frame(r, "a")
-		require.NoError(t, err)
-		assert.Same(t, first, again, "nothing has happened")
-
-		state.Store(3)
-		feed.Tell()
-		frames := make(chan *frame, 20)
-		for range cap(frames) {
-			go func() {
-				f, err := feed.frame(r, "a")
-				assert.NoError(t, err)
-				frames <- f
-			}()
+		newest := func(key string) *frame {
+			f := feed.frame(key)
+			<-f.rendered
+			return f
 		}
-		second := <-frames
-		assert.Equal(t, `"3a"`, second.sections["rows"])
-		assert.Equal(t, Rest, second.asked.Sub(first.asked), "not sooner")
-		for range cap(frames) - 1 {
-			assert.Same(t, second, <-frames)
+		first := newest("a")
+		state.Store(3)
+		assert.Same(t, first, newest("a"))
+		time.Sleep(Rest) //nolint:forbidigo // on the bubble's clock
+		second := newest("a")
+		assert.EqualValues(t, "3a", second.sections["rows"])
+		for range 20 {
+			assert.Same(t, second, newest("a"))
 		}
 		assert.EqualValues(t, 2, rendered.Load())
-		third, err := feed.frame(r, "b")
-		require.NoError(t, err)
-		assert.Equal(t, `"3b"`, third.sections["rows"], "another key shows its own")
-		time.Sleep(2 * time.Minute) //nolint:forbidigo // on the bubble's clock
-		_, err = feed.frame(r, "b")
-		require.NoError(t, err)
+		assert.EqualValues(t, "3b", newest("b").sections["rows"], "another key shows its own")
+		time.Sleep(Rest) //nolint:forbidigo // on the bubble's clock
+		newest("b")
 		assert.Len(t, feed.byKey, 1, "a key that nobody asks for is forgotten")
 	})
 }
@@ -82,7 +69,6 @@ func TestStream(t *testing.T) {
 	}
 	assert.Equal(t, `data: {"changing":"one\r\n\u003c/script\u003e","same":"\u003cp\u003e"}`, next())
 	changing.Store("two")
-	feed.Tell()
 	assert.Equal(t, `data: {"changing":"two"}`, next())
 	close(done)
 	assert.False(t, lines.Scan())
@@ -104,17 +90,6 @@ func TestStreamEnds(t *testing.T) {
 			feed.Stream(deaf{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/", nil), "")
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		done := make(chan struct{})
-		feed := &Feed[string]{Done: done, Render: func(string) (map[string]template.HTML, error) { return nil, nil }}
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		_, err := feed.frame(r, "")
-		require.NoError(t, err)
-		feed.Tell()
-		close(done)
-		_, err = feed.frame(r, "")
-		require.Error(t, err, "it is too early, and the pages end")
-	})
 }
 
 // TestSlowPageDelaysNobody has a page that hangs beside others, which end at once when the server
@@ -139,8 +114,7 @@ func TestSlowPageDelaysNobody(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		_, err := feed.frame(httptest.NewRequest(http.MethodGet, "/", nil), "works")
-		require.NoError(t, err)
+		<-feed.frame("works").rendered
 		time.Sleep(time.Minute) //nolint:forbidigo // on the bubble's clock
 		assert.EqualValues(t, 2, rendered.Load(), "a page that hangs is rendered once")
 		close(done)
@@ -153,34 +127,9 @@ func TestSlowPageDelaysNobody(t *testing.T) {
 
 func TestPanicOfARenderingEndsItsPageOnly(t *testing.T) {
 	feed := &Feed[string]{Render: func(string) (map[string]template.HTML, error) { panic("hush") }}
-	_, err := feed.frame(httptest.NewRequest(http.MethodGet, "/", nil), "")
-	require.ErrorIs(t, err, errPanic)
-}
-
-// TestNewsDuringARenderingIsShown tells news while a page is rendered.
-func TestNewsDuringARenderingIsShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun, goOn := make(chan struct{}, 2), make(chan struct{}, 2)
-		feed := &Feed[string]{}
-		var renderings int
-		feed.Render = func(string) (map[string]template.HTML, error) {
-			renderings++
-			begun <- struct{}{}
-			<-goOn
-			return map[string]template.HTML{"n": template.HTML(strconv.Itoa(renderings))}, nil
-		}
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		go func() { _, _ = feed.frame(r, "") }()
-		<-begun
-		time.Sleep(time.Millisecond) //nolint:forbidigo // on the bubble's clock
-		feed.Tell()
-		time.Sleep(time.Millisecond) //nolint:forbidigo // on the bubble's clock
-		goOn <- struct{}{}
-		goOn <- struct{}{}
-		f, err := feed.frame(r, "")
-		require.NoError(t, err)
-		assert.Equal(t, `"2"`, f.sections["n"])
-	})
+	f := feed.frame("")
+	<-f.rendered
+	require.ErrorIs(t, f.err, errPanic)
 }
 
 // An event is sent when something has changed and not each second, and the stream ends after a
