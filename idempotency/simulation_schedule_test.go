@@ -16,7 +16,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/simulation"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -54,7 +53,7 @@ type schedule struct {
 
 	traced  sync.Mutex
 	counted map[string]int
-	trace   *simulation.Trace
+	trace   *trace
 }
 
 func newSchedule(seed int) *schedule {
@@ -102,7 +101,7 @@ func (s *schedule) run() {
 	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000*time.Hour), lendingtest.WithReadLag(s.readLag))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
-	s.trace, s.token, s.entries = simulation.NewTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
+	s.trace, s.token, s.entries = newTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})
 	s.application = lending.ApplicationID(uuid.MustParse(s.service.AddApplication(lendingtest.Application{}).ID))
 	var actors, fleet sync.WaitGroup

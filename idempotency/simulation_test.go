@@ -94,12 +94,12 @@ func (y *schedulesTally) add(t *testing.T, s *schedule) {
 	for what, n := range s.counted {
 		y.counted[what] += n
 	}
-	for _, kind := range slices.Sorted(maps.Keys(s.trace.Violated)) {
+	for _, kind := range slices.Sorted(maps.Keys(s.trace.violated)) {
 		if y.failed[kind] = append(y.failed[kind], s.seed); len(y.failed[kind]) <= 2 {
 			t.Errorf("schedule with seed %d: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run "+
 				"TestMutationsSimulation ./idempotency\nwhat came before:\n%s",
-				s.seed, kind, s.trace.Violated[kind].Text, commandsVariable, seeds.Variable, s.seed,
-				strings.Join(s.trace.Violated[kind].Before, "\n"))
+				s.seed, kind, s.trace.violated[kind].text, commandsVariable, seeds.Variable, s.seed,
+				strings.Join(s.trace.violated[kind].before, "\n"))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 func (s *schedule) note(c *caller, format string, args ...any) {
 	s.traced.Lock()
 	defer s.traced.Unlock()
-	s.trace.Line(c.String(), format, args...)
+	s.trace.line(c.String(), format, args...)
 }
 
 func (s *schedule) count(what string) {
@@ -32,7 +32,7 @@ func (s *schedule) count(what string) {
 func (s *schedule) violate(kind string, c *caller, format string, args ...any) {
 	s.traced.Lock()
 	defer s.traced.Unlock()
-	s.trace.Violate(kind, c.String(), format, args...)
+	s.trace.violate(kind, c.String(), format, args...)
 }
 
 func (s *schedule) executions(m *simulated) int {
