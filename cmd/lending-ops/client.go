@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,9 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,7 +20,6 @@ import (
 type client struct {
 	url, token string
 	json       bool
-	stdin      io.Reader
 	out        io.Writer
 }
 
@@ -35,10 +31,10 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string {
-	var record key
-	switch err := json.Unmarshal(r.Now, &record); {
-	case err == nil && record.Says != "":
-		return r.Text + "; now: " + record.Says
+	var key struct{ Says string }
+	switch err := json.Unmarshal(r.Now, &key); {
+	case err == nil && key.Says != "":
+		return r.Text + "; now: " + key.Says
 	case len(r.Now) > 0:
 		return r.Text + "; now: " + string(r.Now)
 	}
@@ -119,79 +115,62 @@ func isOpen(u *url.URL) bool {
 	return u.Scheme != "https" && u.Hostname() != "localhost" && (err != nil || !address.IsLoopback())
 }
 
-// key is a key of the log as the handler shows it.
-type key struct {
-	Key, Class, State, Says, Route, CheckWith, Why, ResolvedBy string
-	IDs                                                        map[string]string
-	Since, HappenedFrom, NotHappenedFrom                       time.Time
-	Sends                                                      int
-	Correctable                                                bool
-	History                                                    []struct {
-		At            time.Time
-		Says, By, Why string
-		Dropped       int
-	}
-}
+// record is a JSON object of the handler.
+type record map[string]any
 
-func (c *client) keys(ctx context.Context, state, prefix string) error {
-	query := url.Values{"state": {state}, "prefix": {prefix}, "limit": {"1000"}}
-	return c.pages(ctx, "api/keys", query, []string{"KEY", "STATE", "SINCE (UTC)", "ROUTE", "CHECK WITH"}, func(page []byte) (rows [][]string, next string, err error) {
-		var found struct {
-			Keys []key
-			Next string
-		}
-		err = json.Unmarshal(page, &found)
-		for _, k := range found.Keys {
-			rows = append(rows, []string{k.Key, k.Says, stamp(k.Since), k.Route, k.CheckWith})
-		}
-		return rows, found.Next, err
-	})
-}
-
-func (c *client) dead(ctx context.Context, inbox string, o options) error {
-	query := url.Values{"event": {o.event}, "from": {o.from}, "before": {o.before}, "limit": {"1000"}}
-	return c.pages(ctx, "api/inboxes/"+url.PathEscape(inbox), query, []string{"ID", "EVENT", "SET ASIDE (UTC)", "TRIES", "CAUSE"}, func(page []byte) (rows [][]string, next string, err error) {
-		var found struct {
-			DeadLetters []struct {
-				ID, Event, Cause string
-				SetAside         time.Time
-				Tries            int
-			}
-			Next string
-		}
-		err = json.Unmarshal(page, &found)
-		for _, l := range found.DeadLetters {
-			rows = append(rows, []string{l.ID, l.Event, stamp(l.SetAside), fmt.Sprint(l.Tries), l.Cause})
-		}
-		return rows, found.Next, err
-	})
-}
-
-// pages prints the rows of all pages of a list.
-func (c *client) pages(ctx context.Context, path string, query url.Values, head []string, read func(page []byte) ([][]string, string, error)) error {
-	table := [][]string{head}
+// records returns the objects of a list, of all its pages.
+func (c *client) records(ctx context.Context, path string, query url.Values) (all []record, err error) {
 	for {
 		var page json.RawMessage
 		if err := c.call(ctx, http.MethodGet, path, query, nil, &page); err != nil {
-			return err
+			return nil, err
 		}
-		rows, next, err := read(page)
-		if err != nil {
-			return err
+		var found struct {
+			Keys, DeadLetters, Removed []record
+			Next                       string
 		}
-		table = append(table, rows...)
-		if next == "" && len(table) == 1 {
-			return c.table([][]string{{"none"}})
+		var list any = &found
+		if bytes.HasPrefix(page, []byte("[")) {
+			list = &found.Keys
 		}
-		if next == "" {
-			return c.table(table)
+		if err := json.Unmarshal(page, list); err != nil {
+			return nil, err
 		}
-		query.Set("after", next)
+		all = slices.Concat(all, found.Keys, found.DeadLetters, found.Removed)
+		if found.Next == "" {
+			return all, nil
+		}
+		query.Set("after", found.Next)
 	}
 }
 
-// table prints rows in columns, unless the JSON was printed.
-func (c *client) table(rows [][]string) error {
+// list prints a list: see table.
+func (c *client) list(ctx context.Context, path string, query url.Values, none string, columns ...string) error {
+	all, err := c.records(ctx, path, query)
+	if err != nil {
+		return err
+	}
+	return c.table(all, none, columns...)
+}
+
+// table prints records in columns, or the text none. A column is "heading=name of the values".
+func (c *client) table(all []record, none string, columns ...string) error {
+	if len(all) == 0 {
+		return c.rows([][]string{{none}})
+	}
+	rows := make([][]string, len(all)+1)
+	for _, column := range columns {
+		heading, name, _ := strings.Cut(column, "=")
+		rows[0] = append(rows[0], heading)
+		for i, r := range all {
+			rows[i+1] = append(rows[i+1], r.text(name))
+		}
+	}
+	return c.rows(rows)
+}
+
+// rows prints rows in columns, unless the JSON was printed.
+func (c *client) rows(rows [][]string) error {
 	if c.json {
 		return nil
 	}
@@ -215,135 +194,32 @@ func printable(r rune) rune {
 	return r
 }
 
-func stamp(t time.Time) string {
-	if t.IsZero() {
+// text returns the value called name for people, empty if it is missing.
+func (r record) text(name string) string {
+	switch value := r[name].(type) {
+	case nil:
 		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04:05")
-}
-
-// fields prints names and values in lines, without empty values.
-func (c *client) fields(pairs ...string) error {
-	var rows [][]string
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[len(pair)-1] != "" {
-			rows = append(rows, pair)
+	case string:
+		if at, err := time.Parse(time.RFC3339, value); err == nil {
+			return at.UTC().Format(time.DateTime)
 		}
-	}
-	return c.table(rows)
-}
-
-func (c *client) show(ctx context.Context, name string) error {
-	var k key
-	if err := c.call(ctx, http.MethodGet, "api/key", url.Values{"key": {name}}, nil, &k); err != nil {
-		return err
-	}
-	var ids []string
-	for name, id := range k.IDs {
-		ids = append(ids, name+" "+id)
-	}
-	slices.Sort(ids)
-	correctable := ""
-	if k.Correctable {
-		correctable = "with -correct"
-	}
-	pairs := []string{
-		"key", k.Key, "state", k.Says, "since (UTC)", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
-		"sent", fmt.Sprint(k.Sends), "check with", k.CheckWith, "why", k.Why, "decided by", k.ResolvedBy,
-		"correctable", correctable, "happened from (UTC)", stamp(k.HappenedFrom), "not happened from (UTC)", stamp(k.NotHappenedFrom),
-	}
-	for _, h := range k.History {
-		text := h.Says
-		if h.By != "" {
-			text += ", by " + h.By
+		return value
+	case map[string]any:
+		var members []string
+		for name, member := range value {
+			members = append(members, fmt.Sprint(name, " ", member))
 		}
-		if h.Why != "" {
-			text += ": " + h.Why
-		}
-		if h.Dropped > 0 {
-			text += fmt.Sprintf(", then %d changes not kept", h.Dropped)
-		}
-		pairs = append(pairs, stamp(h.At), text)
+		slices.Sort(members)
+		return strings.Join(members, ", ")
+	default:
+		return fmt.Sprint(value)
 	}
-	return c.fields(pairs...)
 }
 
-func (c *client) resolve(ctx context.Context, name, verdict string, o options) error {
-	body := map[string]any{"key": name, "verdict": verdict, "why": o.why, "correct": o.correct, "sends": o.sends}
-	if o.answer != "" {
-		text, err := c.file(o.answer)
-		if err != nil {
-			return err
-		}
-		body["answerText"] = string(text)
+// after returns the value called name behind prefix, or "" if the value is missing.
+func (r record) after(prefix, name string) string {
+	if text := r.text(name); text != "" {
+		return prefix + text
 	}
-	if err := c.call(ctx, http.MethodPost, "api/resolve", nil, body, &struct{}{}); err != nil {
-		return err
-	}
-	return c.fields("resolved", name, "verdict", verdict)
-}
-
-// file reads a file, or the standard input for "-".
-func (c *client) file(name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(c.stdin)
-	}
-	return os.ReadFile(name) //nolint:gosec // the person's own file
-}
-
-func (c *client) act(ctx context.Context, verb, inbox string, ids []string, o options) error {
-	body := map[string]any{"why": o.why}
-	if len(ids) > 0 {
-		body["ids"] = ids
-	}
-	if o.all {
-		body["all"], body["event"], body["from"], body["before"] = true, o.event, o.from, o.before
-	}
-	var result struct{ Done int }
-	if err := c.call(ctx, http.MethodPost, "api/inboxes/"+url.PathEscape(inbox)+"/"+verb, nil, body, &result); err != nil {
-		return err
-	}
-	return c.fields(verb, fmt.Sprint(result.Done))
-}
-
-func (c *client) sessions(ctx context.Context) error {
-	var sessions []struct {
-		Name, Error         string
-		SignedIn, Person    bool
-		Until, Paused       time.Time
-		Lease, Pause, Cause string
-	}
-	if err := c.call(ctx, http.MethodGet, "api/sessions", nil, nil, &sessions); err != nil {
-		return err
-	}
-	rows := [][]string{{"ACCOUNT", "SIGNED IN", "UNTIL (UTC)", "LEASE", "PAUSED UNTIL (UTC)", "PAUSE", "NEEDS A PERSON", "CAUSE"}}
-	for _, s := range sessions {
-		rows = append(rows, []string{
-			s.Name, strconv.FormatBool(s.SignedIn), stamp(s.Until), s.Lease, stamp(s.Paused), s.Pause,
-			strconv.FormatBool(s.Person), cmp.Or(s.Error, s.Cause),
-		})
-	}
-	return c.table(rows)
-}
-
-func (c *client) health(ctx context.Context) error {
-	var parts []struct {
-		Name, Error string
-		Since       time.Time
-	}
-	if err := c.call(ctx, http.MethodGet, "api/health", nil, nil, &parts); err != nil {
-		return err
-	}
-	rows, failed := [][]string{{"PART", "STATE", "SINCE (UTC)"}}, 0
-	for _, p := range parts {
-		state := "ready"
-		if p.Error != "" {
-			state, failed = p.Error, failed+1
-		}
-		rows = append(rows, []string{p.Name, state, stamp(p.Since)})
-	}
-	if err := c.table(rows); err != nil || failed == 0 {
-		return err
-	}
-	return fmt.Errorf("%d of %d parts cannot work", failed, len(parts))
+	return ""
 }

@@ -17,7 +17,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 )
 
@@ -65,7 +64,7 @@ func main() {
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, token string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := client{token: token, stdin: stdin, out: stdout}
+	c := client{token: token, out: stdout}
 	flags := flag.NewFlagSet("lending-ops", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }
@@ -79,7 +78,7 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 		return exitUsage
 	}
 	c.url = strings.TrimSuffix(c.url, "/") + "/"
-	err = c.command(ctx, flags.Args())
+	err = c.command(ctx, flags.Args(), stdin)
 	var refused *refusal
 	switch {
 	case err == nil:
@@ -93,77 +92,4 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 		return exitChanged
 	}
 	return exitFailed
-}
-
-// options are the flags of a command.
-type options struct {
-	prefix, state, event, from, before, why, answer, since, lasts string
-
-	all, correct bool
-	sends        int
-}
-
-// parse returns the flags and the other words of a command. The flags stand before or behind the words.
-func parse(args []string) (o options, words []string, err error) {
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	for name, text := range map[string]*string{
-		"prefix": &o.prefix, "state": &o.state, "event": &o.event, "from": &o.from, "before": &o.before, "why": &o.why,
-		"answer": &o.answer, "since": &o.since, "for": &o.lasts,
-	} {
-		flags.StringVar(text, name, "", "")
-	}
-	flags.BoolVar(&o.all, "all", false, "")
-	flags.BoolVar(&o.correct, "correct", false, "")
-	flags.IntVar(&o.sends, "sends", 1, "")
-	for rest := args[1:]; len(rest) > 0; {
-		if err := flags.Parse(rest); err != nil {
-			return o, nil, fmt.Errorf("%w: %s: %w", errUsage, args[0], err)
-		}
-		if rest = flags.Args(); len(rest) > 0 {
-			words, rest = append(words, rest[0]), rest[1:]
-		}
-	}
-	return o, words, nil
-}
-
-// command runs a command.
-func (c *client) command(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		return errUsage
-	}
-	o, words, err := parse(args)
-	if err != nil {
-		return err
-	}
-	switch name := args[0]; {
-	case o.why == "" && slices.Contains([]string{"resolve", "drop", "erase", "pause"}, name):
-		return fmt.Errorf("%w: %s needs -why", errUsage, name)
-	case name == "review" && len(words) == 0, name == "doubt" && len(words) == 0:
-		return c.keys(ctx, name, o.prefix)
-	case name == "keys" && len(words) == 0:
-		return c.keys(ctx, o.state, o.prefix)
-	case name == "show" && len(words) == 1:
-		return c.show(ctx, words[0])
-	case name == "resolve" && len(words) == 2:
-		return c.resolve(ctx, words[0], words[1], o)
-	case name == "dead" && len(words) == 1:
-		return c.dead(ctx, words[0], o)
-	case name == "redrive" && len(words) > 0, name == "drop" && len(words) > 0:
-		return c.act(ctx, name, words[0], words[1:], o)
-	case name == "removed" && len(words) == 1:
-		return c.removed(ctx, words[0])
-	case name == "erase" && len(words) > 0:
-		return c.erase(ctx, words, o)
-	case name == "pause" && len(words) == 0, name == "resume" && len(words) == 0,
-		name == "restored" && len(words) == 0 && o.since != "":
-		return c.order(ctx, name, o)
-	case name == "status" && len(words) == 0:
-		return c.status(ctx)
-	case name == "sessions" && len(words) == 0:
-		return c.sessions(ctx)
-	case name == "health" && len(words) == 0:
-		return c.health(ctx)
-	}
-	return fmt.Errorf("%w of %q", errUsage, args[0])
 }

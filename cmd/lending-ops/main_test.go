@@ -152,7 +152,7 @@ func TestCommands(t *testing.T) {
 		{"no reason to erase", []string{"erase", "a"}, exitUsage, "erase needs -why"},
 		{"erase a customer", []string{"erase", "-why", "a", "8c1b5a6e-2f7d-4b5b-9a51-0c7a3f5d2e10"}, 0, "erased  0"},
 		{"erase an address", []string{"erase", "-why", "a", "ada@example.com"}, exitFailed, "must be UUIDs"},
-		{"removed", []string{"removed", "webhooks"}, 0, "REMOVED (UTC)"},
+		{"none removed", []string{"removed", "webhooks"}, 0, "none"},
 		{"no reason to drop", []string{"drop", "webhooks", "-all"}, exitUsage, "drop needs -why"},
 		{"no reason to pause", []string{"pause"}, exitUsage, "pause needs -why"},
 		{"no standing order", []string{"status"}, 0, "the log sends"},
@@ -181,6 +181,7 @@ func TestCommands(t *testing.T) {
 		{"sessions", []string{"sessions"}, 0, "acme     true"},
 		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
 		{"drop", []string{"drop", "webhooks", "-all", "-why", "a test"}, 0, "drop  1"},
+		{"removed", []string{"removed", "webhooks"}, 0, "dora  a test"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, status := tt.run(test.args...)
