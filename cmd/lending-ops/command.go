@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// order is what the flags and words of a command say, and the body of an action.
+// order has the flags and words of a command, and is the body of an action.
 type order struct {
 	Key        string   `json:"key,omitempty"`
 	Verdict    string   `json:"verdict,omitempty"`

@@ -84,8 +84,8 @@ func (s settings) misdirected() string {
 	return "The sandbox answers to localhost only."
 }
 
-// guarded asks a public sandbox's callers for the token: the page shows every code that the
-// sandbox sends. A browser sends the token as the password of Basic authentication.
+// guarded asks a public sandbox's callers for the token: the page shows every code of the
+// sandbox. A browser sends the token as the password of Basic authentication.
 func (s settings) guarded(next http.Handler) http.Handler {
 	if !s.public {
 		return next
