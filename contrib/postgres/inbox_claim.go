@@ -47,7 +47,7 @@ type seen = claimer.Seen[*webhook.InboxEntry]
 
 // Claim implements [claimer.Source].
 func (s *source) Claim(ctx context.Context, ask claimer.Ask) (found seen, err error) {
-	if err = s.forgetKeys(ctx); err != nil {
+	if err := s.forgetKeys(ctx); err != nil {
 		return found, err
 	}
 	began := time.Now()
