@@ -54,12 +54,11 @@ func (e *erasing) dump() (all string) {
 func TestStoresThatDoNotEraseAreFound(t *testing.T) {
 	t.Parallel()
 	const name = "no dump shows an erased customer"
-	rules := []rule[*erasing]{{name, func(tb testing.TB, e *erasing) {
+	rules := []rule[func()]{{name, func(erase func()) { erase() }}}
+	eachFlaw(t, rules, func(tb testing.TB, flaw string) func() {
 		tb.Helper()
-		Erase(tb, e, e, e.dump)
-	}}}
-	eachFlaw(t, rules, func(flaw string) *erasing {
-		return &erasing{Store: store.NewMemory(), MemoryInbox: webhook.NewMemoryInbox(), flaw: flaw}
+		e := &erasing{Store: store.NewMemory(), MemoryInbox: webhook.NewMemoryInbox(), flaw: flaw}
+		return func() { Erase(tb, e, e, e.dump) }
 	}, map[string][]string{
 		name: {"keeps the earlier data", "dumps nothing", "lists no done entry", "erases no event"},
 	})

@@ -314,7 +314,10 @@ func (m *idempotencyModel) isBefore(e entryModel, after uint64) bool {
 }
 
 func TestIdempotencyStoreFindsFlaws(t *testing.T) {
-	eachFlaw(t, idempotencyRules(), openIdempotency, map[string][]string{
+	eachFlaw(t, idempotencyRules, func(tb testing.TB, flaw string) idempotencyStore {
+		tb.Helper()
+		return idempotencyStore{begin(tb, openIdempotency(flaw))}
+	}, map[string][]string{
 		"a new store is empty": {"returns an empty entry for none", "makes an entry of any revision"},
 		"Load returns the saved entry unchanged": {
 			"cuts data", "keeps data as text", "keeps the data of before for none",

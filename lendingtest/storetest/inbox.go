@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,64 +24,52 @@ import (
 //   - If the inbox is also a [webhook.DeadLetters], Inbox tests that contract too.
 func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
 	t.Helper()
-	for _, rule := range inboxRules() {
-		t.Run(rule.name, func(t *testing.T) {
-			rule.check(t, func(lease time.Duration) func() webhook.Inbox { return place(t, lease) })
+	for lease, rules := range map[time.Duration][]rule[inbox]{long: inboxRules, short: leaseRules} {
+		run(t, rules, func(t *testing.T) inbox {
+			t.Helper()
+			return inbox{begin(t, place(t, lease))}
 		})
 	}
 }
 
-type inboxPlace func(lease time.Duration) (open func() webhook.Inbox)
+var inboxRules = []rule[inbox]{
+	{"Take returns the event unchanged", inbox.asItWas},
+	{"a second Put of an event is a duplicate", inbox.duplicates},
+	{"Take waits until an event is due", inbox.waits},
+	{"Take returns when its context has ended", inbox.contexts},
+	{"a cancelled Take leaves the event due", inbox.abandoned},
+	{"Retry delays an event", inbox.retries},
+	{"Ages reports how late the inbox is", inbox.ages},
+	{"Done removes an event", inbox.done},
+	{"DeadLetter sets an event aside", inbox.deadLetters},
+	{"parallel Takes share no event", inbox.oneOfMany},
+	{"a dead letter has the event and the cause", inbox.describes},
+	{"a dead letter can be redriven", inbox.redrives},
+	{"a dead letter can be dropped", inbox.drops},
+	{"Erase removes the events of a person", inbox.erases},
+	{"a filter selects dead letters, page by page", inbox.pages},
+	{"one of many parallel Redrives and Drops succeeds", inbox.oneRedrives},
+}
+
+// leaseRules wait until claims expire.
+var leaseRules = []rule[inbox]{
+	{"events survive their process", inbox.survives},
+	{"a claim expires, and only its next owner ends it by Retry or DeadLetter", inbox.late},
+	{"Done removes an event after the claim has expired", inbox.lateDone},
+}
+
+type inbox struct{ trial[webhook.Inbox] }
 
 var errFailed = errors.New("a failure")
-
-func inboxRules() []rule[inboxPlace] {
-	var rules []rule[inboxPlace]
-	for _, r := range []struct {
-		name  string
-		lease time.Duration
-		check func(b inbox)
-	}{
-		{"Take returns the event unchanged", long, inbox.asItWas},
-		{"a second Put of an event is a duplicate", long, inbox.duplicates},
-		{"Take waits until an event is due", long, inbox.waits},
-		{"Take returns when its context has ended", long, inbox.contexts},
-		{"a cancelled Take leaves the event due", long, inbox.abandoned},
-		{"Retry delays an event", long, inbox.retries},
-		{"Ages reports how late the inbox is", long, inbox.ages},
-		{"Done removes an event", long, inbox.done},
-		{"DeadLetter sets an event aside", long, inbox.deadLetters},
-		{"parallel Takes share no event", long, inbox.oneOfMany},
-		{"events survive their process", short, inbox.survives},
-		{"a claim expires, and only its next owner ends it by Retry or DeadLetter", short, inbox.late},
-		{"Done removes an event after the claim has expired", short, inbox.lateDone},
-		{"a dead letter has the event and the cause", long, inbox.describes},
-		{"a dead letter can be redriven", long, inbox.redrives},
-		{"a dead letter can be dropped", long, inbox.drops},
-		{"Erase removes the events of a person", long, inbox.erases},
-		{"a filter selects dead letters, page by page", long, inbox.pages},
-		{"one of many parallel Redrives and Drops succeeds", long, inbox.oneRedrives},
-	} {
-		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {
-			tb.Helper()
-			open := place(r.lease)
-			r.check(inbox{tb, open, open()})
-		}})
-	}
-	return rules
-}
-
-// inbox is an inbox under test.
-type inbox struct {
-	testing.TB
-	open  func() webhook.Inbox
-	inbox webhook.Inbox
-}
 
 // event returns the nth event. No two events are equal, and their bytes change if a store parses
 // and encodes the JSON.
 func event(n int) *webhook.Event {
-	e, err := webhook.Parse(fmt.Appendf(nil, "\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d, \"text\":\"ü \\u00fc '\"}} ", n))
+	return parsed("\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d, \"text\":\"ü \\u00fc '\"}} ", n)
+}
+
+func parsed(format string, arguments ...any) *webhook.Event {
+	e, err := webhook.Parse(fmt.Appendf(nil, format, arguments...))
 	if err != nil {
 		panic(err)
 	}
@@ -91,28 +78,21 @@ func event(n int) *webhook.Event {
 
 func (b inbox) put(n int) {
 	b.Helper()
-	if err := b.inbox.Put(b.Context(), event(n)); err != nil {
-		b.Fatalf("Put of event %d, which is new: %v", n, err)
-	}
+	b.succeeds(fmt.Sprintf("Put of event %d, which is new", n), b.store.Put(b.Context(), event(n)))
 }
 
-func (b inbox) seen(n int, when string) {
+func (b inbox) seen(event *webhook.Event, when string) {
 	b.Helper()
-	if err := b.inbox.Put(b.Context(), event(n)); !errors.Is(err, webhook.ErrDuplicate) {
-		b.Fatalf("Put of event %d %s: got error %v, want ErrDuplicate", n, when, err)
-	}
+	err := b.store.Put(b.Context(), event)
+	b.require(errors.Is(err, webhook.ErrDuplicate), "Put of event %s %s: got error %v, want ErrDuplicate", event.Body(), when, err)
 }
 
 // take takes event n. No other event may be due.
 func (b inbox) take(n, tries int) *webhook.InboxEntry {
 	b.Helper()
 	entry := b.taken()
-	if entry.Event.Key() != event(n).Key() {
-		b.Fatalf("Take: got another event than %d, which is due: %s", n, entry.Event.Body())
-	}
-	if entry.Tries != tries {
-		b.Fatalf("Take of event %d: got Tries %d, want %d, the number of claims with this one", n, entry.Tries, tries)
-	}
+	b.require(entry.Event.Key() == event(n).Key(), "Take: got another event than %d, which is due: %s", n, entry.Event.Body())
+	b.require(entry.Tries == tries, "Take of event %d: got Tries %d, want %d, the number of claims with this one", n, entry.Tries, tries)
 	return entry
 }
 
@@ -120,10 +100,8 @@ func (b inbox) taken() *webhook.InboxEntry {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	entry, err := b.inbox.Take(ctx)
-	if err != nil || entry == nil || entry.Event == nil {
-		b.Fatalf("Take: got no event and error %v, want the one that is due", err)
-	}
+	entry, err := b.store.Take(ctx)
+	b.require(err == nil && entry != nil && entry.Event != nil, "Take: got no event and error %v, want the one that is due", err)
 	return entry
 }
 
@@ -132,38 +110,30 @@ func (b inbox) none(why string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), short/3)
 	defer cancel()
-	if entry, err := b.inbox.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		b.Fatalf("Take: got an entry: %t, and error %v, want to wait until %q: nothing is due, since %s", entry != nil, err, context.DeadlineExceeded, why)
-	}
-}
-
-func (b inbox) told(what string, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatalf("%s: got error %v, want none", what, err)
-	}
+	entry, err := b.store.Take(ctx)
+	b.require(errors.Is(err, context.DeadlineExceeded), "Take: got an entry: %t, and error %v, want to wait until %q: nothing is due, since %s",
+		entry != nil, err, context.DeadlineExceeded, why)
 }
 
 func (b inbox) is(done *webhook.InboxEntry) {
 	b.Helper()
-	b.told("Done", b.inbox.Done(b.Context(), done))
+	b.succeeds("Done", b.store.Done(b.Context(), done))
 }
 
 func (b inbox) retry(entry *webhook.InboxEntry, wait time.Duration) {
 	b.Helper()
-	b.told("Retry", b.inbox.Retry(b.Context(), entry, wait))
+	b.succeeds("Retry", b.store.Retry(b.Context(), entry, wait))
 }
 
 func (b inbox) deadLetter(entry *webhook.InboxEntry) {
 	b.Helper()
-	b.told("DeadLetter", b.inbox.DeadLetter(b.Context(), entry, errFailed))
+	b.succeeds("DeadLetter", b.store.DeadLetter(b.Context(), entry, errFailed))
 }
 
 func (b inbox) counts(want webhook.InboxCounts, when string) {
 	b.Helper()
-	if got, err := b.inbox.Counts(b.Context()); err != nil || got != want {
-		b.Fatalf("Counts %s: got %+v and error %v, want %+v", when, got, err, want)
-	}
+	got, err := b.store.Counts(b.Context())
+	b.require(err == nil && got == want, "Counts %s: got %+v and error %v, want %+v", when, got, err, want)
 }
 
 func (b inbox) asItWas() {
@@ -171,69 +141,57 @@ func (b inbox) asItWas() {
 	b.counts(webhook.InboxCounts{}, "of an empty inbox")
 	b.put(1)
 	entry := b.take(1, 1)
-	if want := event(1); !bytes.Equal(entry.Event.Body(), want.Body()) || entry.Event.Name != want.Name {
-		b.Fatalf("Take: got event %q with the bytes %q, want %q with %q", entry.Event.Name, entry.Event.Body(), want.Name, want.Body())
-	}
-	if !entry.Until.IsZero() && !entry.Until.After(time.Now()) {
-		b.Fatalf("Take: the claim has ended at %v already, in Until", entry.Until)
-	}
+	want := event(1)
+	b.require(bytes.Equal(entry.Event.Body(), want.Body()) && entry.Event.Name == want.Name,
+		"Take: got event %q with the bytes %q, want %q with %q", entry.Event.Name, entry.Event.Body(), want.Name, want.Body())
+	b.require(entry.Until.IsZero() || entry.Until.After(time.Now()), "Take: the claim has ended at %v already, in Until", entry.Until)
 }
 
 func (b inbox) duplicates() {
 	b.put(1)
-	b.seen(1, "that waits")
+	b.seen(event(1), "that waits")
 	b.counts(webhook.InboxCounts{Waiting: 1}, "after two Puts of one event")
 	entry := b.take(1, 1)
-	b.seen(1, "that is being acted on")
+	b.seen(event(1), "that is being acted on")
 	b.retry(entry, 0)
-	b.seen(1, "that will be tried again")
+	b.seen(event(1), "that will be tried again")
 	b.is(b.take(1, 2))
-	b.seen(1, "that is done")
+	b.seen(event(1), "that is done")
 	b.counts(webhook.InboxCounts{}, "when one event was put several times, and is done")
 	b.put(2)
 	b.deadLetter(b.take(2, 1))
-	b.seen(2, "that was set aside")
+	b.seen(event(2), "that was set aside")
 	b.none("all are duplicates")
 }
 
 func (b inbox) waits() {
-	b.comes("Put", 1, 1, func() { b.told("Put", b.inbox.Put(b.Context(), event(1))) })
+	b.comes("Put", 1, 1, func() error { return b.store.Put(b.Context(), event(1)) })
 	b.put(2)
 	entry := b.take(2, 1)
-	b.comes("Retry", 2, 2, func() { b.told("Retry", b.inbox.Retry(b.Context(), entry, 0)) })
+	b.comes("Retry", 2, 2, func() error { return b.store.Retry(b.Context(), entry, 0) })
 }
 
 // comes takes event n, which becomes due while Take waits.
-func (b inbox) comes(by string, n, tries int, makeDue func()) {
+func (b inbox) comes(by string, n, tries int, makeDue func() error) {
 	b.Helper()
-	due := make(chan struct{})
-	go func() {
-		defer close(due)
-		wait(short / 3)
-		makeDue()
-	}()
+	due := make(chan error, 1)
+	time.AfterFunc(short/3, func() { due <- makeDue() })
 	start := time.Now()
 	entry := b.take(n, tries)
-	<-due
-	if took := time.Since(start); took < short/3 || took > patience/2 {
-		b.Fatalf("Take returned after %v, when %s had made an event due after %v", took, by, short/3)
-	}
+	took := time.Since(start)
+	b.succeeds(by, <-due)
+	b.require(took >= short/3 && took <= patience/2, "Take returned after %v, when %s had made an event due after %v", took, by, short/3)
 	b.is(entry)
 }
 
 func (b inbox) contexts() {
-	ctx, cancel := context.WithCancel(b.Context())
-	go func() {
-		wait(short / 3)
-		cancel()
-	}()
-	if !returns(func() {
-		if entry, err := b.inbox.Take(ctx); err == nil || ctx.Err() == nil {
-			b.Errorf("Take from an empty inbox: got an entry: %t, and error %v, want to wait, and an error when the context ends", entry != nil, err)
-		}
-	}) {
-		b.Fatalf("Take has not returned %v after the end of its context", patience)
-	}
+	ctx, cancel := context.WithTimeout(b.Context(), short/3)
+	defer cancel()
+	var entry *webhook.InboxEntry
+	var err error
+	b.returns("Take", func() { entry, err = b.store.Take(ctx) })
+	b.require(err != nil && ctx.Err() != nil,
+		"Take from an empty inbox: got an entry: %t, and error %v, want to wait, and an error when the context ends", entry != nil, err)
 	b.put(1)
 	b.is(b.take(1, 1))
 }
@@ -243,7 +201,7 @@ func (b inbox) abandoned() {
 	for n := range 20 {
 		b.put(n)
 		ctx, cancel := context.WithTimeout(b.Context(), time.Duration(n)*short/1000)
-		entry, err := b.inbox.Take(ctx)
+		entry, err := b.store.Take(ctx)
 		cancel()
 		if err != nil {
 			entry = b.take(n, 1)
@@ -260,44 +218,39 @@ func (b inbox) retries() {
 	b.put(2)
 	b.is(b.take(2, 1)) // an event that waits does not block the others
 	entry = b.take(1, 2)
-	if took := time.Since(start); took < 2*short-slack {
-		b.Fatalf("Take: got an event %v after Retry, which let it wait for %v", took, 2*short)
-	}
+	took := time.Since(start)
+	b.require(took >= 2*short-slack, "Take: got an event %v after Retry, which let it wait for %v", took, 2*short)
 	b.retry(entry, 0)
 	b.is(b.take(1, 3))
 }
 
 func (b inbox) ages() {
-	b.told("Ready", b.inbox.Ready(b.Context()))
-	never := time.Now()
-	b.aged("of an empty inbox", 0, never)
-	start := time.Now()
+	b.succeeds("Ready", b.store.Ready(b.Context()))
+	var start time.Time
+	aged := func(when string, due, deadLetter bool) {
+		b.Helper()
+		ages, err := b.store.Ages(b.Context())
+		most := time.Since(start) + slack
+		fits := func(age time.Duration, old bool) bool {
+			return !old && age <= 0 || old && age >= short-slack && age <= most
+		}
+		b.require(err == nil && fits(ages.Due, due) && fits(ages.DeadLetter, deadLetter),
+			"Ages %s: got %+v and error %v, want 0, or from %v to %v", when, ages, err, short, most)
+	}
+	aged("of an empty inbox", false, false)
+	start = time.Now()
 	b.put(1)
 	wait(short)
-	if ages := b.aged("of an event that is due", short-slack, start); ages.DeadLetter > 0 {
-		b.Fatalf("Ages without a dead letter: got %+v", ages)
-	}
+	aged("of an event that is due", true, false)
 	entry := b.take(1, 1)
-	b.aged("of an event that is being handled", 0, never)
+	aged("of an event that is being handled", false, false)
 	b.retry(entry, long)
-	b.aged("of an event that will be tried again", 0, never)
+	aged("of an event that will be tried again", false, false)
 	start = time.Now()
 	b.put(2)
 	b.deadLetter(b.take(2, 1))
 	wait(short)
-	if ages := b.aged("of a dead letter", 0, never); ages.DeadLetter < short-slack || ages.DeadLetter > time.Since(start)+slack {
-		b.Fatalf("Ages of a dead letter: got %+v, want from %v to %v", ages, short, time.Since(start))
-	}
-}
-
-// aged fails unless Due is at least and at most the time since start, or 0.
-func (b inbox) aged(when string, least time.Duration, start time.Time) webhook.InboxAges {
-	b.Helper()
-	ages, err := b.inbox.Ages(b.Context())
-	if most := time.Since(start) + slack; err != nil || ages.Due < least || least == 0 && ages.Due > 0 || ages.Due > most {
-		b.Fatalf("Ages %s: got %+v and error %v, want Due from %v, or 0, to %v", when, ages, err, least, most)
-	}
-	return ages
+	aged("of a dead letter", false, true)
 }
 
 func (b inbox) done() {
@@ -331,38 +284,90 @@ func (b inbox) deadLetters() {
 
 func (b inbox) oneOfMany() {
 	const events, several = 24, 8
-	var mu sync.Mutex
-	accepted, taken := map[string]int{}, map[string]int{}
-	count := func(in map[string]int, key string) {
-		mu.Lock()
-		defer mu.Unlock()
-		in[key]++
-	}
-	atOnce(several, func(int) {
-		for n := range events {
-			switch err := b.inbox.Put(b.Context(), event(n)); {
-			case err == nil:
-				count(accepted, event(n).Key())
-			case !errors.Is(err, webhook.ErrDuplicate):
-				b.Errorf("Put by one of many: got error %v, want ErrDuplicate or success", err)
-			}
-		}
-	})
-	atOnce(several, func(int) {
-		for range events / several {
-			ctx, cancel := context.WithTimeout(b.Context(), patience)
-			entry, err := b.inbox.Take(ctx)
-			cancel()
-			if err != nil {
-				b.Errorf("Take by one of many, when an event is due: %v", err)
-				return
-			}
-			count(taken, entry.Event.Key())
-		}
-	})
 	for n := range events {
-		if key := event(n).Key(); accepted[key] != 1 || taken[key] != 1 {
-			b.Errorf("an event that many put was accepted %d times, and taken %d times by many; want 1 and 1", accepted[key], taken[key])
-		}
+		b.oneWins(webhook.ErrDuplicate, func(int) error { return b.store.Put(b.Context(), event(n)) })
 	}
+	taken := make(chan string, events)
+	b.atOnce(several, func(int) error {
+		ctx, cancel := context.WithTimeout(b.Context(), patience)
+		defer cancel()
+		for range events / several {
+			entry, err := b.store.Take(ctx)
+			if err != nil {
+				return fmt.Errorf("Take, when an event is due: %w", err)
+			}
+			taken <- entry.Event.Key()
+		}
+		return nil
+	})
+	close(taken)
+	different := map[string]bool{}
+	for key := range taken {
+		different[key] = true
+	}
+	b.require(len(different) == events, "%d parallel Takes took %d events, want each event once", events, len(different))
+}
+
+func (b inbox) survives() {
+	for n := 1; n <= 3; n++ {
+		b.put(n)
+	}
+	b.is(b.taken())
+	b.deadLetter(b.taken())
+	running := b.taken()
+	b.next()
+	again := b.taken()
+	b.require(bytes.Equal(again.Event.Body(), running.Event.Body()),
+		"Take in the next process: got %q, want %q, which was being acted on", again.Event.Body(), running.Event.Body())
+	b.require(again.Tries == 2, "Take in the next process: got Tries %d, want 2, with the try that the end of its process cut short", again.Tries)
+	for n := 1; n <= 3; n++ {
+		b.seen(event(n), "in the next process")
+	}
+	b.counts(webhook.InboxCounts{Running: 1, DeadLetters: 1}, "in the next process")
+	b.retry(again, 0)
+	b.put(4)
+	b.next()
+	b.counts(webhook.InboxCounts{Waiting: 2, DeadLetters: 1}, "in a third process, of what was put and of what will be tried again")
+	for range 2 {
+		b.is(b.taken())
+	}
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "in a third process, after Done")
+}
+
+// overtaken takes an event whose claim expires, and takes the event again as another process. It
+// skips the rule if claims do not expire.
+func (b inbox) overtaken() (first, second *webhook.InboxEntry) {
+	b.Helper()
+	b.put(1)
+	first = b.take(1, 1)
+	if first.Until.IsZero() {
+		b.Skip("not tested: the claims of this inbox do not end")
+	}
+	left := time.Until(first.Until)
+	b.require(left <= patience/2, "the claim lasts for %v; open the inbox with one of %v, as place is told", left, short)
+	second = b.take(1, 2)
+	after := time.Since(first.Until)
+	b.require(after >= short/20, "Take: got an event %v after the end of the claim that somebody has, in Until; want %v at least", after, short/20)
+	return first, second
+}
+
+func (b inbox) late() {
+	first, second := b.overtaken()
+	b.retry(first, 0)
+	b.deadLetter(first)
+	b.counts(webhook.InboxCounts{Running: 1}, "after Retry and DeadLetter by the owner of a claim that had ended, of what another has")
+	b.deadLetter(second)
+	for range 2 {
+		b.counts(webhook.InboxCounts{DeadLetters: 1}, "after DeadLetter by the owner of the claim, and after a late Done")
+		b.is(first)
+		b.is(second)
+	}
+}
+
+func (b inbox) lateDone() {
+	first, second := b.overtaken()
+	b.is(first)
+	b.retry(second, 0)
+	b.none("it is done, by the owner of a claim that had ended")
+	b.counts(webhook.InboxCounts{}, "after Done by the owner of a claim that had ended")
 }

@@ -36,10 +36,11 @@ type eventModel struct {
 // inboxHandle is the inbox that a process has opened.
 type inboxHandle struct{ *inboxModel }
 
-func openInboxes(flaw string) inboxPlace {
-	return func(lease time.Duration) func() webhook.Inbox {
+func openInboxes(lease time.Duration) func(tb testing.TB, flaw string) inbox {
+	return func(tb testing.TB, flaw string) inbox {
+		tb.Helper()
 		model := &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
-		return func() webhook.Inbox {
+		return inbox{begin(tb, func() webhook.Inbox {
 			switch flaw {
 			case "is each process's own":
 				model = &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
@@ -49,7 +50,7 @@ func openInboxes(flaw string) inboxPlace {
 				model.events = slices.DeleteFunc(model.events, func(e *eventModel) bool { return e.where == "running" })
 			}
 			return &inboxHandle{model}
-		}
+		})}
 	}
 }
 
@@ -213,7 +214,7 @@ func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ erro
 }
 
 func TestInboxFindsFlaws(t *testing.T) {
-	eachFlaw(t, inboxRules(), openInboxes, map[string][]string{
+	eachFlaw(t, inboxRules, openInboxes(long), map[string][]string{
 		"Take returns the event unchanged":        {"gives claims that have ended", "has another name for it"},
 		"a second Put of an event is a duplicate": {"forgets what is done", "forgets what was set aside"},
 		"Take waits until an event is due":        {"looks again after a while", "does not wait"},
@@ -228,15 +229,6 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"parallel Takes share no event": {
 			"looks before it locks, in Put", "looks before it locks, in Take",
 		},
-		"events survive their process": {
-			"is each process's own", "forgets in the next process what it has seen", "loses with its process what was taken",
-		},
-		"a claim expires, and only its next owner ends it by Retry or DeadLetter": {
-			"has claims that do not end", "does not count a try that was cut short",
-			"gives a claim early to another", "gives claims without a margin",
-			"retries what is another's", "dead-letters what is another's", "removes what was set aside, by a late Done",
-		},
-		"Done removes an event after the claim has expired": {"keeps what is done late"},
 		"a dead letter has the event and the cause": {
 			"keeps no cause", "keeps the cause as it is", "has no time of setting aside", "has an event for every ID",
 		},
@@ -252,5 +244,16 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"limits before it filters",
 		},
 		"one of many parallel Redrives and Drops succeeds": {"looks before it locks, in Redrive"},
+	})
+	eachFlaw(t, leaseRules, openInboxes(short), map[string][]string{
+		"events survive their process": {
+			"is each process's own", "forgets in the next process what it has seen", "loses with its process what was taken",
+		},
+		"a claim expires, and only its next owner ends it by Retry or DeadLetter": {
+			"has claims that do not end", "does not count a try that was cut short",
+			"gives a claim early to another", "gives claims without a margin",
+			"retries what is another's", "dead-letters what is another's", "removes what was set aside, by a late Done",
+		},
+		"Done removes an event after the claim has expired": {"keeps what is done late"},
 	})
 }

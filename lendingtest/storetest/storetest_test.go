@@ -20,9 +20,9 @@ type recorder struct {
 	said []string
 }
 
-func (*recorder) Helper()             {}
-func (*recorder) Log(...any)          {}
-func (*recorder) Logf(string, ...any) {}
+func (*recorder) Helper()     {}
+func (*recorder) Log(...any)  {}
+func (*recorder) Skip(...any) { runtime.Goexit() }
 
 func (r *recorder) Errorf(format string, arguments ...any) {
 	r.mu.Lock()
@@ -37,17 +37,17 @@ func (r *recorder) Fatalf(format string, arguments ...any) {
 
 // eachFlaw fails unless each rule finds its flaws, and a store that has none, or only does what sound
 // says, keeps every rule. The tests of the stores run the suites in real time.
-func eachFlaw[P any](
-	t *testing.T, rules []rule[P], place func(flaw string) P, flaws map[string][]string, sound ...string,
+func eachFlaw[S any](
+	t *testing.T, rules []rule[S], open func(tb testing.TB, flaw string) S, flaws map[string][]string, sound ...string,
 ) {
 	t.Helper()
-	found := func(t *testing.T, rule rule[P], flaw string) (said []string) {
+	found := func(t *testing.T, rule rule[S], flaw string) (said []string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			r, ended := &recorder{TB: t}, make(chan struct{})
 			go func() {
 				defer close(ended)
-				rule.check(r, place(flaw))
+				rule.check(open(r, flaw))
 			}()
 			<-ended
 			wait(2 * long) // for calls that nobody waits for

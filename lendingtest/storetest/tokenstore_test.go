@@ -145,7 +145,10 @@ func (c *cachedTokens) Save(ctx context.Context, token lending.StoredToken) erro
 }
 
 func TestTokenStoreFindsFlaws(t *testing.T) {
-	eachFlaw(t, tokenStoreRules(), openTokens, map[string][]string{
+	eachFlaw(t, tokenStoreRules, func(tb testing.TB, flaw string) tokens {
+		tb.Helper()
+		return tokens{begin(tb, openTokens(flaw))}
+	}, map[string][]string{
 		"a new store is empty":              {"shows a lease as a token"},
 		"Load returns the last saved token": {"cuts a text"},
 		"Save refuses an older token":       {"refuses an equal fence", "keeps what it refuses"},
