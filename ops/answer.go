@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
@@ -75,11 +76,13 @@ func answer[T any](read func(*http.Request) (T, error), parameters ...string) ht
 	}
 }
 
-// inTime bounds read, which runs in a goroutine of its own: a store can panic, or ignore its context.
+// inTime bounds read, which runs in a goroutine of its own: a store can panic, or ignore its context, which
+// ends after timeout.
 func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Request) (T, error) {
 	return func(r *http.Request) (result T, err error) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*timeout)
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
+		late := time.After(2 * timeout)
 		hangs := failf(http.StatusServiceUnavailable, "a store does not answer; check the stores of the handler")
 		select {
 		case d.reads <- struct{}{}:
@@ -106,7 +109,8 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 		case o := <-ended:
 			return o.result, o.err
 		case <-d.shutdown:
-		case <-ctx.Done():
+		case <-late:
+		case <-r.Context().Done():
 		}
 		return result, hangs
 	}
@@ -139,13 +143,12 @@ const maxOrder = 2 << 20
 
 // order is the body of an action.
 type order struct {
-	Key        string          `json:"key"`
-	Verdict    string          `json:"verdict"` // "happened" or "not_happened"
-	Answer     json.RawMessage `json:"answer"`
-	AnswerText string          `json:"answerText"` // the same as text, from the page's form
-	Why        string          `json:"why"`
-	Sends      int             `json:"sends"`   // of the key that the person has looked at
-	Correct    bool            `json:"correct"` // the verdict replaces an earlier verdict
+	Key     string          `json:"key"`
+	Verdict string          `json:"verdict"` // "happened" or "not_happened"
+	Answer  json.RawMessage `json:"answer"`
+	Why     string          `json:"why"`
+	Sends   int             `json:"sends"`   // of the key that the person has looked at
+	Correct bool            `json:"correct"` // the verdict replaces an earlier verdict
 
 	Since string `json:"since"` // the time of the copy
 	For   string `json:"for"`   // the duration of a standing order

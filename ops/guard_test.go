@@ -23,10 +23,10 @@ func TestActionsNeedARight(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	b.loseDocument("order-1/document")
-	verdict := func(key, verdict, why, answer string) map[string]any {
-		return map[string]any{"key": key, "verdict": verdict, "why": why, "answerText": answer}
+	verdict := func(key, verdict, why string) map[string]any {
+		return map[string]any{"key": key, "verdict": verdict, "why": why}
 	}
-	order := verdict("order-1/document", "happened", "seen", "")
+	order := verdict("order-1/document", "happened", "seen")
 	header := func(pairs ...string) http.Header {
 		h := http.Header{"X-Person": {person}, "Content-Type": {"application/json"}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -48,10 +48,9 @@ func TestActionsNeedARight(t *testing.T) {
 		{"a form of text", order, header("Content-Type", "text/plain"), http.StatusUnsupportedMediaType},
 		{"no order", []int{1}, header(), http.StatusBadRequest},
 		{"an unknown field", map[string]any{"keys": 1}, header(), http.StatusBadRequest},
-		{"an unknown verdict", verdict("order-1/document", "maybe", "a", ""), header(), http.StatusBadRequest},
-		{"no reason", verdict("order-1/document", "happened", "", ""), header(), http.StatusBadRequest},
-		{"an answer that is no JSON", verdict("order-1/document", "happened", "a", "{"), header(), http.StatusBadRequest},
-		{"an unknown key", verdict("order-2", "happened", "a", ""), header(), http.StatusNotFound},
+		{"an unknown verdict", verdict("order-1/document", "maybe", "a"), header(), http.StatusBadRequest},
+		{"no reason", verdict("order-1/document", "happened", ""), header(), http.StatusBadRequest},
+		{"an unknown key", verdict("order-2", "happened", "a"), header(), http.StatusNotFound},
 		{"the person on the page itself", order, header("Sec-Fetch-Site", "same-origin"), http.StatusOK},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (d *desk) inbox(r *http.Request) (string, webhook.DeadLetters, error) {
 
 // deadLetters serves GET api/inboxes/{inbox}.
 func (d *desk) deadLetters(r *http.Request) (lettersPage, error) {
-	name, inbox, err := d.inbox(r)
+	_, inbox, err := d.inbox(r)
 	if err != nil {
 		return lettersPage{}, err
 	}
@@ -50,15 +50,12 @@ func (d *desk) deadLetters(r *http.Request) (lettersPage, error) {
 		return lettersPage{}, err
 	}
 	filter.After = query.Get("after")
-	return d.listLetters(r.Context(), name, inbox, filter)
+	return listLetters(r.Context(), inbox, filter)
 }
 
-func (d *desk) listLetters(ctx context.Context, name string, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (lettersPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+func listLetters(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (lettersPage, error) {
 	filter = filter.WithDefaults() // an inbox returns at most MaxDeadLetters
 	letters, err := inbox.DeadLetters(ctx, filter)
-	d.outage("inbox "+name, err)
 	if err != nil {
 		return lettersPage{}, err
 	}
@@ -109,9 +106,7 @@ func (d *desk) event(r *http.Request) (*eventView, error) {
 	if !d.Show(r) {
 		return nil, failf(http.StatusForbidden, "this person may not see the data of a webhook; ask for the right")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	event, err := inbox.DeadLetterEvent(ctx, r.PathValue("id"))
+	event, err := inbox.DeadLetterEvent(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,9 @@ package ops
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -154,15 +152,9 @@ func (d *desk) keys(r *http.Request) (keysPage, error) {
 
 // list returns a page of the keys of a class, or of any class.
 func (d *desk) list(ctx context.Context, filter idempotency.Filter, class string) (keysPage, error) {
-	if d.Log == nil {
-		return keysPage{}, failf(http.StatusNotFound, "this handler has no idempotency log")
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	found := keysPage{Keys: []key{}}
 	for {
 		entries, err := d.Log.Keys(ctx, filter)
-		d.outage("idempotency log", err)
 		if err != nil {
 			return keysPage{}, err
 		}
@@ -193,57 +185,17 @@ func (d *desk) key(r *http.Request) (*key, error) {
 	return d.find(r.Context(), name)
 }
 
-// nearest is the number of keys that a 404 names.
-const nearest = 10
-
-// find returns the key called name. Without it the failure names the keys with the longest
-// common prefix.
+// find returns the key called name.
 func (d *desk) find(ctx context.Context, name string) (*key, error) {
-	if found, err := d.lookup(ctx, name); found != nil || err != nil {
-		return found, err
-	}
-	var near keysPage
-	for prefix := name; ; prefix = shorter(prefix) {
-		all, err := d.list(ctx, idempotency.Filter{Prefix: prefix, Limit: nearest}, "")
-		if err != nil {
-			return nil, err
-		}
-		if len(all.Keys) > 0 || prefix == "" {
-			near = all
-			break
-		}
-	}
-	f := failf(http.StatusNotFound, "no entry has the key; compare with the nearest keys in now")
-	names := []string{}
-	for _, k := range near.Keys {
-		names = append(names, k.Key)
-	}
-	f.Now = names
-	return nil, f
-}
-
-// lookup returns the key called name, nil if no entry has it.
-func (d *desk) lookup(ctx context.Context, name string) (*key, error) {
-	if d.Log == nil {
-		return nil, failf(http.StatusNotFound, "this handler has no idempotency log")
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	recorded, err := d.Log.Lookup(ctx, name)
-	d.outage("idempotency log", err)
-	if err != nil || recorded.Route == "" {
+	if err != nil {
 		return nil, err
+	}
+	if recorded.Route == "" {
+		return nil, failf(http.StatusNotFound, "no entry has the key; list the keys by their beginning")
 	}
 	k := keyOf(&recorded.KeyStatus, time.Now().UTC())
 	return &k, nil
-}
-
-// shorter cuts the last part of a key, or its last half.
-func shorter(prefix string) string {
-	if i := strings.LastIndexAny(strings.TrimRight(prefix, "/-_.:"), "/-_.:"); i > 0 {
-		return prefix[:i+1]
-	}
-	return prefix[:len(prefix)/2]
 }
 
 // resolve serves POST api/resolve.
@@ -253,51 +205,31 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 		what = "correct "
 	}
 	what += strconv.Quote(o.Key) + ": " + o.Verdict
-	if d.Log == nil {
-		return what, 0, failf(http.StatusNotFound, "this handler has no idempotency log")
-	}
-	verdict := idempotency.NotHappened()
+	var verdict idempotency.Verdict
 	switch o.Verdict {
 	case "not_happened":
+		verdict = idempotency.NotHappened()
 	case "happened":
-		verdict, err = happened(o)
+		verdict = idempotency.Happened(nil)
+		if len(o.Answer) > 0 {
+			verdict = idempotency.Happened(o.Answer)
+		}
 	default:
-		what, err = "resolve", failf(http.StatusBadRequest, `the verdict must be "happened" or "not_happened"`)
-	}
-	if err != nil {
-		return what, 0, err
-	}
-	if _, err := d.find(r.Context(), o.Key); err != nil {
-		return what, 0, err
+		return "resolve", 0, failf(http.StatusBadRequest, `the verdict must be "happened" or "not_happened"`)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict, Correct: o.Correct, Sends: o.Sends}); err != nil {
-		f := *asFailure(err)
+		f := asFailure(err)
 		if f.Status == http.StatusConflict {
-			if now, err := d.find(r.Context(), o.Key); err == nil {
-				f.Now = now
+			if f.Now, err = d.find(ctx, o.Key); err != nil {
+				return what, 0, err
 			}
 		}
-		return what, 0, &f
+		return what, 0, f
 	}
 	_ = safely.Call[lending.PanicError](func() error { d.Resolved(o.Key); return nil }) // the verdict stands
 	return what, 1, nil
-}
-
-// happened returns the verdict with the answer of an order, if there is any.
-func happened(o order) (idempotency.Verdict, error) {
-	answer := o.Answer
-	if text := strings.TrimSpace(o.AnswerText); text != "" {
-		answer = json.RawMessage(text)
-	}
-	if len(answer) == 0 {
-		return idempotency.Happened(nil), nil
-	}
-	if !json.Valid(answer) {
-		return idempotency.Verdict{}, failf(http.StatusBadRequest, "the answer must be JSON")
-	}
-	return idempotency.Happened(answer), nil
 }
 
 // limitOf reads the parameter limit: 1 to 1,000, 100 if empty.

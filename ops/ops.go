@@ -52,7 +52,7 @@ func Handler(opts Options) http.Handler {
 	if opts.Resolved == nil {
 		opts.Resolved = func(string) {}
 	}
-	d := &desk{Options: opts, down: map[string]time.Time{}, shutdown: make(chan struct{}), reads: make(chan struct{}, maxReads)}
+	d := &desk{Options: opts, shutdown: make(chan struct{}), reads: make(chan struct{}, maxReads)}
 	d.feed.Render, d.feed.Done = d.render, d.shutdown
 
 	mux := http.NewServeMux()
@@ -60,22 +60,7 @@ func Handler(opts Options) http.Handler {
 	mux.HandleFunc("GET /events", d.followPage)
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
-	mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "older", "after", "limit"))
-	mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
-	mux.HandleFunc("GET /api/standing", answer(inTime(d, d.standingOrders)))
-	mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
-	mux.HandleFunc("GET /api/counts", answer(inTime(d, d.counts)))
-	mux.HandleFunc("GET /api/health", answer(inTime(d, d.health)))
-	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "from", "before", "after", "limit"))
-	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(inTime(d, d.event)))
-	mux.HandleFunc("GET /api/inboxes/{inbox}/removed", answer(inTime(d, d.removed), "limit"))
-	mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
-	mux.HandleFunc("POST /api/erase", d.action(d.erase))
-	mux.HandleFunc("POST /api/pause", d.action(d.pause))
-	mux.HandleFunc("POST /api/resume", d.action(d.resume))
-	mux.HandleFunc("POST /api/restored", d.action(d.restored))
-	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))
-	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(d.drop))
+	d.serve(mux)
 
 	path := "/" + strings.Trim(opts.Path, "/")
 	if opts.Path == "" {
@@ -87,6 +72,33 @@ func Handler(opts Options) http.Handler {
 	return http.StripPrefix(path, mux)
 }
 
+// serve adds the JSON routes of the parts of the handler.
+func (d *desk) serve(mux *http.ServeMux) {
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusNotFound, failf(http.StatusNotFound, "this handler has no such route, or no such part; see its Options"))
+	})
+	mux.HandleFunc("GET /api/counts", answer(inTime(d, d.count)))
+	mux.HandleFunc("GET /api/health", answer(inTime(d, d.health)))
+	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "from", "before", "after", "limit"))
+	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(inTime(d, d.event)))
+	mux.HandleFunc("GET /api/inboxes/{inbox}/removed", answer(inTime(d, d.removed), "limit"))
+	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))
+	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(d.drop))
+	mux.HandleFunc("POST /api/erase", d.action(d.erase))
+	if len(d.Sessions) > 0 {
+		mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
+	}
+	if d.Log != nil {
+		mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "older", "after", "limit"))
+		mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
+		mux.HandleFunc("GET /api/standing", answer(inTime(d, d.standing)))
+		mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
+		mux.HandleFunc("POST /api/pause", d.action(d.pause))
+		mux.HandleFunc("POST /api/resume", d.action(d.resume))
+		mux.HandleFunc("POST /api/restored", d.action(d.restored))
+	}
+}
+
 // desk is the state of a handler.
 type desk struct {
 	Options
@@ -96,26 +108,9 @@ type desk struct {
 	reads    chan struct{} // has an element for each read
 	shutdown chan struct{} // closed by the shutdown of the server
 	register sync.Once
-
-	mu   sync.Mutex
-	down map[string]time.Time // since when a store fails, by its name
 }
 
 const (
 	timeout  = 5 * time.Second // of a read of a store
 	maxReads = 16              // at a time: a store can ignore its context, and its reads outlive their requests
 )
-
-// outage notes the result of a read of a store, and returns since when the store fails.
-func (d *desk) outage(store string, err error) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err == nil {
-		delete(d.down, store)
-		return time.Time{}
-	}
-	if _, known := d.down[store]; !known {
-		d.down[store] = time.Now().UTC()
-	}
-	return d.down[store]
-}

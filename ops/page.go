@@ -27,7 +27,6 @@ var files embed.FS
 type view struct {
 	Now                     time.Time
 	MayAct, MayShow         bool
-	Counts                  sample
 	Classes                 map[string]int // number of open keys by class
 	More                    bool           // open keys than the Most that are counted of a state
 	Most                    int
@@ -91,8 +90,7 @@ func (d *desk) request(r *http.Request) request {
 
 func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
 	d.endAtShutdown(r)
-	of := d.request(r)
-	v, err := inTime(d, func(r *http.Request) (view, error) { return d.view(r.Context(), of), nil })(r)
+	v, err := d.view(r, d.request(r))
 	if err != nil {
 		f := asFailure(err)
 		http.Error(w, f.Text, f.Status)
@@ -118,8 +116,7 @@ func (d *desk) endAtShutdown(r *http.Request) {
 
 // render returns the sections for a request.
 func (d *desk) render(of request) (map[string]template.HTML, error) {
-	read := inTime(d, func(r *http.Request) (view, error) { return d.view(r.Context(), of), nil })
-	v, err := read(new(http.Request))
+	v, err := d.view(new(http.Request), of)
 	if err != nil {
 		return nil, err
 	}
@@ -134,75 +131,78 @@ func (d *desk) render(of request) (map[string]template.HTML, error) {
 	return all, nil
 }
 
-func (d *desk) view(ctx context.Context, of request) view {
-	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: of.mayAct, MayShow: of.mayShow}
+// view returns the content of the page for a request.
+func (d *desk) view(r *http.Request, of request) (view, error) {
+	return inTime(d, func(r *http.Request) (view, error) { return d.viewOf(r, of) })(r)
+}
+
+func (d *desk) viewOf(r *http.Request, of request) (v view, err error) {
+	v = view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: of.mayAct, MayShow: of.mayShow}
 	query, _ := url.ParseQuery(of.query) // the page ignores an invalid part
 	v.Prefix, v.Event, v.From, v.Before = query.Get("prefix"), query.Get("event"), query.Get("from"), query.Get("before")
-	v.Counts = d.count(ctx)
 	if d.Log != nil {
-		d.viewKeys(ctx, &v)
+		if err := d.viewKeys(r, &v); err != nil {
+			v.LogFailed = asFailure(err).Text
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
-		v.Inboxes = append(v.Inboxes, d.viewInbox(ctx, &v, name, query))
+		i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name)}
+		if err := i.read(r.Context(), d.Inboxes[name], query); err != nil {
+			i.Failed = asFailure(err).Text
+		}
+		v.Inboxes = append(v.Inboxes, i)
 	}
-	v.Sessions = d.states(ctx)
-	return v
+	v.Sessions, err = d.sessions(r)
+	return v, err
 }
 
 // viewKeys fills the lists of keys.
-func (d *desk) viewKeys(ctx context.Context, v *view) {
+func (d *desk) viewKeys(r *http.Request, v *view) error {
+	var open []key
 	// Keys in the state needs_review do not stand behind thousands in doubt.
-	open, err := d.list(ctx, idempotency.Filter{States: []store.State{store.NeedsReview}, Limit: v.Most}, "")
-	var others keysPage
-	if err == nil {
-		others, err = d.list(ctx, idempotency.Filter{States: []store.State{store.Sent, store.InDoubt}, Limit: v.Most}, "")
+	for _, states := range [][]store.State{{store.NeedsReview}, {store.Sent, store.InDoubt}} {
+		some, err := d.list(r.Context(), idempotency.Filter{States: states, Limit: v.Most}, "")
+		if err != nil {
+			return err
+		}
+		open = append(open, some.Keys...)
+		v.More = v.More || some.Next != ""
 	}
-	if err == nil && v.Prefix != "" {
-		var found keysPage
-		found, err = d.list(ctx, idempotency.Filter{Prefix: v.Prefix, Limit: shown}, "")
+	if v.Prefix != "" {
+		found, err := d.list(r.Context(), idempotency.Filter{Prefix: v.Prefix, Limit: shown}, "")
+		if err != nil {
+			return err
+		}
 		v.Found = found.Keys
 	}
-	if err == nil {
-		v.Standing, err = d.standing(ctx)
-	}
-	if err != nil {
-		v.LogFailed = d.failed("idempotency log", err)
-		return
-	}
 	v.Now = time.Now().UTC() // after the times of the keys
-	v.More = open.Next+others.Next != ""
-	open.Keys = append(open.Keys, others.Keys...)
-	slices.SortStableFunc(open.Keys, func(a, b key) int { return a.Since.Compare(b.Since) })
+	slices.SortStableFunc(open, func(a, b key) int { return a.Since.Compare(b.Since) })
 	v.Classes = map[string]int{}
 	lists := map[string]*[]key{review: &v.Review, doubt: &v.Doubt, progress: &v.Progress}
-	for _, k := range open.Keys {
+	for _, k := range open {
 		v.Classes[k.Class]++
 		if list := lists[k.Class]; list != nil && len(*list) < shown {
 			*list = append(*list, k)
 		}
 	}
+	var err error
+	v.Standing, err = d.standing(r)
+	return err
 }
 
-func (d *desk) viewInbox(ctx context.Context, v *view, name string, query url.Values) inboxView {
-	i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name), Counts: v.Counts.Inboxes[name]}
+// read reads the inbox of a view.
+func (i *inboxView) read(ctx context.Context, inbox webhook.DeadLetters, query url.Values) error {
 	filter, err := filterOf(query.Get)
 	if err != nil {
-		i.Failed = asFailure(err).Text
-		return i
+		return err
+	}
+	if i.Counts, err = inbox.Counts(ctx); err != nil {
+		return err
 	}
 	filter.Limit = shown
-	letters, err := d.listLetters(ctx, name, d.Inboxes[name], filter)
-	if err != nil {
-		i.Failed = d.failed("inbox "+name, err)
-	}
+	letters, err := listLetters(ctx, inbox, filter)
 	i.Letters = letters.Letters
-	return i
-}
-
-// failed describes a failed store with the time since when.
-func (d *desk) failed(store string, err error) string {
-	since := d.outage(store, err)
-	return fmt.Sprintf("%s Fails since %s.", asFailure(err).Text, since.Format("2006-01-02 15:04:05"))
+	return err
 }
 
 func count(n int, noun string) string {

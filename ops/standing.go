@@ -17,20 +17,9 @@ type standing struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// standingOrders serves GET api/standing.
-func (d *desk) standingOrders(r *http.Request) ([]standing, error) {
-	if d.Log == nil {
-		return nil, failf(http.StatusNotFound, "this handler has no idempotency log")
-	}
-	return d.standing(r.Context())
-}
-
-// standing returns the standing orders in force.
-func (d *desk) standing(ctx context.Context) ([]standing, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	now, err := d.Log.Standing(ctx)
-	d.outage("idempotency log", err)
+// standing serves GET api/standing: the standing orders in force.
+func (d *desk) standing(r *http.Request) ([]standing, error) {
+	now, err := d.Log.Standing(r.Context())
 	all := []standing{}
 	note := func(order string, o *idempotency.StandingOrder) {
 		if o != nil {
@@ -76,9 +65,6 @@ func (d *desk) restored(r *http.Request, who string, o order) (what string, n in
 
 // command gives the log a standing order.
 func (d *desk) command(r *http.Request, what string, give func(context.Context) error) (string, int, error) {
-	if d.Log == nil {
-		return what, 0, failf(http.StatusNotFound, "this handler has no idempotency log")
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := give(ctx); err != nil {

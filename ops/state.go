@@ -1,11 +1,9 @@
 package ops
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/webhook"
@@ -20,75 +18,52 @@ type session struct {
 
 // sessions serves GET api/sessions.
 func (d *desk) sessions(r *http.Request) ([]session, error) {
-	if len(d.Sessions) == 0 {
-		return nil, failf(http.StatusNotFound, "this handler has no session")
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	return d.states(ctx), nil
-}
-
-// states returns the states of all sessions.
-func (d *desk) states(ctx context.Context) []session {
 	all := make([]session, 0, len(d.Sessions))
 	for _, name := range slices.Sorted(maps.Keys(d.Sessions)) {
-		state, err := d.Sessions[name].State(ctx)
+		state, err := d.Sessions[name].State(r.Context())
 		s := session{Name: name, SessionState: state}
-		if d.outage("token store of "+name, err); err != nil {
+		if err != nil {
 			s.Failed = "the token store failed; check its log"
 		}
 		all = append(all, s)
 	}
-	return all
+	return all, nil
 }
 
-// sample is the counts at a time.
-type sample struct {
-	At          time.Time                      `json:"at"`
+// counts are the numbers of open keys and events.
+type counts struct {
 	Sent        int                            `json:"sent"`
 	InDoubt     int                            `json:"inDoubt"`
 	NeedsReview int                            `json:"needsReview"`
 	Inboxes     map[string]webhook.InboxCounts `json:"inboxes,omitempty"`
-	Down        []outage                       `json:"down,omitempty"`
+	Down        []string                       `json:"down,omitempty"` // the stores that fail
 }
 
-// outage is a store that fails.
-type outage struct {
-	Store string    `json:"store"`
-	Since time.Time `json:"since"`
-}
-
-// counts serves GET api/counts.
-func (d *desk) counts(r *http.Request) (sample, error) { return d.count(r.Context()), nil }
-
-// count counts. A store that fails is in Down.
-func (d *desk) count(ctx context.Context) sample {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	now := sample{At: time.Now().UTC(), Inboxes: map[string]webhook.InboxCounts{}}
+// count serves GET api/counts.
+func (d *desk) count(r *http.Request) (counts, error) {
+	now := counts{Inboxes: map[string]webhook.InboxCounts{}}
 	note := func(store string, err error) {
-		if since := d.outage(store, err); err != nil {
-			now.Down = append(now.Down, outage{store, since})
+		if err != nil {
+			now.Down = append(now.Down, store)
 		}
 	}
 	if d.Log != nil {
-		open, err := d.Log.Counts(ctx)
+		open, err := d.Log.Counts(r.Context())
 		note("idempotency log", err)
 		now.Sent, now.InDoubt, now.NeedsReview = open.Sent.Count, open.InDoubt.Count, open.NeedsReview.Count
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
-		counts, err := d.Inboxes[name].Counts(ctx)
+		counts, err := d.Inboxes[name].Counts(r.Context())
 		note("inbox "+name, err)
 		now.Inboxes[name] = counts
 	}
-	return now
+	return now, nil
 }
 
 // part is the health of a part: empty if the part can work.
 type part struct {
-	Name  string    `json:"name"`
-	Error string    `json:"error,omitempty"`
-	Since time.Time `json:"since,omitzero"`
+	Name  string `json:"name"`
+	Error string `json:"error,omitempty"`
 }
 
 // parts is the health of all parts.
@@ -104,11 +79,9 @@ func (p parts) status() int {
 
 // health serves GET api/health.
 func (d *desk) health(r *http.Request) (parts, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	all := parts{}
+	ctx, all := r.Context(), parts{}
 	add := func(name string, err error) {
-		p := part{Name: name, Since: d.outage(name, err)}
+		p := part{Name: name}
 		if err != nil {
 			p.Error = asFailure(err).Text
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -16,19 +17,19 @@ import (
 
 // order has the flags and words of a command, and is the body of an action.
 type order struct {
-	Key        string   `json:"key,omitempty"`
-	Verdict    string   `json:"verdict,omitempty"`
-	AnswerText string   `json:"answerText,omitempty"`
-	Why        string   `json:"why,omitempty"`
-	Sends      int      `json:"sends,omitempty"`
-	Correct    bool     `json:"correct,omitempty"`
-	Since      string   `json:"since,omitempty"`
-	For        string   `json:"for,omitempty"`
-	IDs        []string `json:"ids,omitempty"`
-	All        bool     `json:"all,omitempty"`
-	Event      string   `json:"event,omitempty"`
-	From       string   `json:"from,omitempty"`
-	Before     string   `json:"before,omitempty"`
+	Key     string          `json:"key,omitempty"`
+	Verdict string          `json:"verdict,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"`
+	Why     string          `json:"why,omitempty"`
+	Sends   int             `json:"sends,omitempty"`
+	Correct bool            `json:"correct,omitempty"`
+	Since   string          `json:"since,omitempty"`
+	For     string          `json:"for,omitempty"`
+	IDs     []string        `json:"ids,omitempty"`
+	All     bool            `json:"all,omitempty"`
+	Event   string          `json:"event,omitempty"`
+	From    string          `json:"from,omitempty"`
+	Before  string          `json:"before,omitempty"`
 
 	prefix, state, answer string // of no action
 }
@@ -147,19 +148,17 @@ func (c *client) show(ctx context.Context, name string) error {
 
 func (c *client) resolve(ctx context.Context, words []string, o order, stdin io.Reader) error {
 	o.Key, o.Verdict = words[0], words[1]
-	var answer []byte
 	var err error
 	switch o.answer {
 	case "":
 	case "-":
-		answer, err = io.ReadAll(stdin)
+		o.Answer, err = io.ReadAll(stdin)
 	default:
-		answer, err = os.ReadFile(o.answer) // the person's own file
+		o.Answer, err = os.ReadFile(o.answer) // the person's own file
 	}
 	if err != nil {
 		return err
 	}
-	o.AnswerText = string(answer)
 	if err := c.call(ctx, http.MethodPost, "api/resolve", nil, o, &record{}); err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func (c *client) health(ctx context.Context) error {
 			part["error"] = "ready"
 		}
 	}
-	err = c.table(all, "none", "PART=name", "STATE=error", "SINCE (UTC)=since")
+	err = c.table(all, "none", "PART=name", "STATE=error")
 	if err != nil || failed == 0 {
 		return err
 	}
