@@ -18,7 +18,7 @@ func exampleDatabase() (pool *pgxpool.Pool, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	url, err := cluster.Database("example")
+	url, err := cluster.database("example")
 	if err == nil {
 		pool, err = pgxpool.New(context.Background(), url)
 	}

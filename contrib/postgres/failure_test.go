@@ -14,11 +14,8 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
@@ -274,63 +271,25 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	require.Nil(t, kept)
 }
 
-// counters are workers with pools of their own.
-type counters struct {
-	*idempotencytest.Workers
-	pools []*pgxpool.Pool
-}
-
-func count(t *testing.T, workers int, url string) *counters {
-	t.Helper()
-	c := &counters{}
-	c.Workers = idempotencytest.Start(t, workers, func() store.Store {
-		pool := connect(t, url)
-		c.pools = append(c.pools, pool)
-		return storesOf(pool).idempotency
-	})
-	return c
-}
-
-// end checks that every acknowledged Save is there. The server may still execute the last Saves
-// after their contexts have ended, until their connections are gone.
-func (c *counters) end(t *testing.T, url string) {
-	t.Helper()
-	c.End()
-	for _, pool := range c.pools {
-		pool.Close()
-	}
-	pool := connect(t, url)
-	require.Eventually(t, func() bool {
-		var others int
-		err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others)
-		return assert.NoError(t, err) && others == 0
-	}, time.Minute, 10*time.Millisecond)
-	c.Check(t, storesOf(pool).idempotency)
-}
-
 // The server and connections are killed again and again. Every acknowledged Save is there.
 func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Run(t)
+	cluster := runServer(t)
 	url := migratedURL(t, databaseIn(t, cluster))
 	counters := count(t, 8, url)
 	const kills, cuts = 4, 2
 	for n := range kills {
 		for range cuts {
-			counters.More(t, 50)
-			require.NoError(t,
-				cluster.Do("postgres",
-					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
-						"backend_type = "+
-						"'client backend'"))
+			counters.more(t, 50)
+			require.NoError(t, cluster.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+				"WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"))
 		}
 		if n%2 == 0 {
-			cluster.Kill()
+			cluster.kill()
 		} else {
-			cluster.Stop()
+			cluster.stop()
 		}
-		require.NoError(t, cluster.Start())
+		require.NoError(t, cluster.start())
 	}
 	counters.end(t, url)
 	t.Logf("the server ended %d times, its connections %d times", kills, kills*cuts)
@@ -340,21 +299,21 @@ func TestIdempotencyUnderKill(t *testing.T) {
 // both addresses continue.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	primary := pgtest.Run(t)
-	standby, err := primary.Standby()
+	primary := runServer(t)
+	standby, err := primary.standby()
 	require.NoError(t, err)
-	defer standby.Close()
-	require.NoError(t, primary.Do("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
-	require.NoError(t, primary.Do("postgres", "SELECT pg_reload_conf()"))
-	both := "host=" + standby.Folder() + "," + primary.Folder() +
+	defer standby.remove()
+	require.NoError(t, primary.do("ALTER SYSTEM SET synchronous_standby_names = '*'"))
+	require.NoError(t, primary.do("SELECT pg_reload_conf()"))
+	both := "host=" + standby.directory + "," + primary.directory +
 		" user=postgres dbname=postgres target_session_attrs=read-write"
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both), nil))
 	counters := count(t, 4, both)
-	counters.More(t, 200)
-	primary.Kill()
-	before := counters.Saves()
-	require.NoError(t, standby.Promote())
-	counters.More(t, 200)
+	counters.more(t, 200)
+	primary.kill()
+	before := counters.saves()
+	require.NoError(t, standby.promote())
+	counters.more(t, 200)
 	counters.end(t, both)
-	t.Logf("%d Saves before the failover, %d after", before, counters.Saves()-before)
+	t.Logf("%d Saves before the failover, %d after", before, counters.saves()-before)
 }

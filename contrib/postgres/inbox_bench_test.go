@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,7 @@ import (
 // benchPool returns a pool of a server that syncs its commits, unlike the other test servers.
 func benchPool(b *testing.B) *pgxpool.Pool {
 	b.Helper()
-	cluster := pgtest.Run(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
+	cluster := runServer(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
 	pool := connect(b, databaseIn(b, cluster), func(c *pgxpool.Config) { c.MaxConns = 70 })
 	require.NoError(b, lendingpostgres.Migrate(b.Context(), pool, nil))
 	_, err := pool.Exec(b.Context(), `

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -85,12 +84,12 @@ func TestEffectsAreThereOnceUnderKill(t *testing.T) {
 // and starts it again.
 func restarted(t *testing.T) (url string, restart func()) {
 	t.Helper()
-	cluster := pgtest.Run(t)
+	cluster := runServer(t)
 	url = withEffects(t, databaseIn(t, cluster))
 	restarts := 0
 	t.Cleanup(func() { t.Logf("PostgreSQL shut down at once and restarted %d times", restarts) })
 	return url, func() {
-		require.NoError(t, cluster.Restart())
+		require.NoError(t, cluster.restart())
 		restarts++
 	}
 }

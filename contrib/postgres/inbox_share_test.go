@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
@@ -143,7 +142,7 @@ func TestARefusedEventFailsNoOther(t *testing.T) {
 // server is killed. Put tells no untruth, and no event is there twice.
 func TestPutsUnderFaults(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Run(t)
+	cluster := runServer(t)
 	url := migratedURL(t, databaseIn(t, cluster))
 	const events = 150
 	var accepted [events]atomic.Int32
@@ -172,7 +171,7 @@ func TestPutsUnderFaults(t *testing.T) {
 				}
 			})
 			if i == events/2 {
-				require.NoError(t, cluster.Restart())
+				require.NoError(t, cluster.restart())
 			}
 		}
 	}

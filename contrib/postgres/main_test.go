@@ -10,22 +10,20 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/fleettest"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func TestMain(m *testing.M) {
-	if fleettest.Replica(openForReplica) {
+	if replica() {
 		return
 	}
 	if code, isWorker := onboardingtest.Worker(openForWorker); isWorker {
 		os.Exit(code)
 	}
-	pgtest.SkipExamples()
+	skipExamples()
 	_, _ = flag.Set("events", "600"), flag.Set("kills", "6") // unless the command line says otherwise
 	code := webhooktest.Main(m, openStore)
 	endShared()

@@ -7,7 +7,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
@@ -62,11 +61,11 @@ func TestMutationsAreDoneOnceInARestoredLog(t *testing.T) {
 // killWorkers kills workers and PostgreSQL, and calls between after each restart.
 func killWorkers(t *testing.T, how onboardingtest.How, between func(url string)) {
 	t.Helper()
-	cluster := pgtest.Run(t)
+	cluster := runServer(t)
 	url := migratedURL(t, databaseIn(t, cluster))
 	restarts := 0
 	how.Between = func() {
-		require.NoError(t, cluster.Restart())
+		require.NoError(t, cluster.restart())
 		if restarts++; between != nil {
 			between(url)
 		}

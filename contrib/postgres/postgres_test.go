@@ -1,23 +1,20 @@
 package lendingpostgres_test
 
 import (
-	"errors"
-	"os"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // shared is the cluster of all tests that do not stop it. Each test has a database of its own.
-var shared = sync.OnceValues(func() (cluster *pgtest.Cluster, err error) {
-	cluster, err = pgtest.New("max_connections=200")
+var shared = sync.OnceValues(func() (cluster *server, err error) {
+	cluster, err = newServer("max_connections=200")
 	if err == nil {
-		endShared = cluster.Close
+		endShared = cluster.remove
 	}
 	return cluster, err
 })
@@ -28,16 +25,14 @@ var endShared = func() {}
 func database(tb testing.TB) string {
 	tb.Helper()
 	cluster, err := shared()
-	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") != "true" {
-		tb.Skip(err)
-	}
+	skipWithoutServer(tb, err)
 	require.NoError(tb, err)
 	return databaseIn(tb, cluster)
 }
 
-func databaseIn(tb testing.TB, cluster *pgtest.Cluster) string {
+func databaseIn(tb testing.TB, cluster *server) string {
 	tb.Helper()
-	url, err := cluster.Database(tb.Name())
+	url, err := cluster.database(tb.Name())
 	require.NoError(tb, err)
 	return url
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -35,12 +34,12 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 		},
 		shadowing: nil,
 	}
-	if program := os.Getenv(pgtest.Pooler); program != "" {
+	if program := os.Getenv("LENDING_TEST_PGBOUNCER"); program != "" {
 		cluster, err := shared()
 		require.NoError(t, err)
-		host := cluster.Pool(t, program)
+		host := cluster.pooler(t, program)
 		settings["behind PgBouncer"] = func(c *pgxpool.Config) {
-			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, pgtest.User,
+			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, superuser,
 				pgx.QueryExecModeExec
 		}
 	}

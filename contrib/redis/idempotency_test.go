@@ -2,16 +2,17 @@ package lendingredis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/redis/go-redis/v9"
@@ -300,24 +301,68 @@ func TestIdempotencyAfterALossOfData(t *testing.T) {
 	require.NoError(t, entries.Save(t.Context(), sent("b", "lock")))
 }
 
-// Redis is killed with SIGKILL again and again while the workers of several processes increment
-// entries. Every acknowledged Save is there.
+// Redis is killed with SIGKILL again and again while the workers of several processes save
+// entries. Every acknowledged Save is there, with its lock, and is listed.
 func TestIdempotencyUnderKill(t *testing.T) {
 	longrun.Kills(t)
 	t.Parallel()
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	workers := idempotencytest.Start(t, 8, func() store.Store { return log(t, server.client()) })
-	const kills = 12
-	for range kills {
-		workers.More(t, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	var saves atomic.Int64
+	var saved [8]int64 // the acknowledged revisions
+	entryOf := func(worker int, revision int64) store.Entry {
+		entry := sent(fmt.Sprint("key ", worker), fmt.Sprintf("lock %d of %d", revision%2, worker))
+		entry.Revision = revision
+		return entry
+	}
+	var working sync.WaitGroup
+	for worker := range saved {
+		entries := log(t, server.client())
+		working.Go(func() {
+			for ctx.Err() == nil {
+				kept, err := entries.Load(ctx, fmt.Sprint("key ", worker))
+				if err != nil {
+					continue
+				}
+				entry := entryOf(worker, 0)
+				if kept != nil {
+					entry = entryOf(worker, kept.Revision)
+				}
+				switch err := entries.Save(ctx, entry); {
+				case err == nil:
+					saved[worker] = entry.Revision + 1
+					saves.Add(1)
+				case errors.Is(err, store.ErrConflict), errors.As(err, new(*store.LockedError)):
+					t.Errorf("%q, which nobody else saves: %v", entry.Key, err)
+				}
+			}
+		})
+	}
+	for range 12 {
+		before := saves.Load()
+		require.Eventually(t, func() bool { return saves.Load() > before+100 }, 2*time.Minute, time.Millisecond)
 		server.kill()
 		server.start(t)
 	}
-	workers.End()
+	stop()
+	working.Wait()
 	server.kill() // a Save whose context has ended is executed before, or never
 	server.start(t)
-	workers.Check(t, log(t, server.client()))
-	t.Logf("Redis killed %d times", kills)
+	entries := log(t, server.client())
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 100})
+	require.NoError(t, err)
+	require.Len(t, listed, len(saved))
+	for worker, revision := range saved {
+		kept, err := entries.Load(t.Context(), fmt.Sprint("key ", worker))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, kept.Revision, revision)
+		holds := entryOf(worker, kept.Revision-1).Lock
+		require.Equal(t, holds, kept.Lock)
+		require.ErrorAs(t, entries.Save(t.Context(), sent("other", holds)), new(*store.LockedError))
+		free := sent(fmt.Sprint("taker ", worker), entryOf(worker, kept.Revision).Lock)
+		require.NoError(t, entries.Save(t.Context(), free), "a lock that the entry has given back")
+	}
+	t.Logf("Redis killed 13 times, %d Saves", saves.Load())
 }
 
 // lossy drops a single response.

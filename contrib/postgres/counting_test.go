@@ -1,6 +1,4 @@
-// Package idempotencytest tests whether a [store.Store] keeps every saved entry while its
-// process or its server is killed.
-package idempotencytest
+package lendingpostgres_test
 
 import (
 	"bytes"
@@ -8,9 +6,75 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// counters are workers that increment entries, each with a pool of its own, like several processes.
+type counters struct {
+	pools   []*pgxpool.Pool
+	total   atomic.Int64
+	mu      sync.Mutex
+	saved   map[string]int64
+	stop    func()
+	working sync.WaitGroup
+}
+
+func count(t *testing.T, workers int, url string) *counters {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	c := &counters{saved: map[string]int64{}, stop: stop}
+	for worker := range workers {
+		pool := connect(t, url)
+		c.pools = append(c.pools, pool)
+		c.working.Go(func() { assert.NoError(t, c.increment(ctx, storesOf(pool).idempotency, worker)) })
+	}
+	return c
+}
+
+func (c *counters) note(key string, revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.saved[key] = revision
+	c.total.Add(1)
+}
+
+// saves returns the number of acknowledged Saves.
+func (c *counters) saves() int64 { return c.total.Load() }
+
+// more waits for n more Saves.
+func (c *counters) more(t *testing.T, n int64) {
+	t.Helper()
+	before := c.saves()
+	require.Eventually(t, func() bool { return c.saves() > before+n }, 2*time.Minute, time.Millisecond)
+}
+
+// end checks that every acknowledged Save is there. The server may still execute the last Saves
+// after their contexts have ended, until their connections are gone.
+func (c *counters) end(t *testing.T, url string) {
+	t.Helper()
+	c.stop()
+	c.working.Wait()
+	for _, pool := range c.pools {
+		pool.Close()
+	}
+	pool := connect(t, url)
+	require.Eventually(t, func() bool {
+		var others int
+		err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others)
+		return assert.NoError(t, err) && others == 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, check(t.Context(), storesOf(pool).idempotency, c.saved))
+	t.Logf("%d Saves of %d entries", c.saves(), len(c.saved))
+}
 
 var states = []store.State{
 	store.Free, store.Sent, store.InDoubt, store.NeedsReview, store.Done, store.Forgotten,
@@ -31,16 +95,18 @@ func entryOf(key string, revision int64) store.Entry {
 }
 
 func right(e store.Entry) error {
-	if want := entryOf(e.Key, e.Revision); e.State != want.State || e.Lock != want.Lock || !bytes.Equal(e.Data, want.Data) {
-		return fmt.Errorf("%q at revision %d has state %q, lock %q and %d bytes of data, which are of another revision", e.Key, e.Revision, e.State, e.Lock, len(e.Data))
+	want := entryOf(e.Key, e.Revision)
+	if e.State != want.State || e.Lock != want.Lock || !bytes.Equal(e.Data, want.Data) {
+		return fmt.Errorf("%q at revision %d has state %q, lock %q and %d bytes of data, which are of another revision",
+			e.Key, e.Revision, e.State, e.Lock, len(e.Data))
 	}
 	return nil
 }
 
-// Count increments the entries of a worker until ctx ends, and calls saved after each successful
-// Save. Count returns an error if the store returns wrong data. Errors of the store itself are
+// increment increments the entries of a worker until ctx ends, and notes each successful
+// Save. It returns an error if the store returns wrong data. Errors of the store itself are
 // expected.
-func Count(ctx context.Context, entries store.Store, worker int, saved func(key string, revision int64)) error {
+func (c *counters) increment(ctx context.Context, entries store.Store, worker int) error {
 	last := map[string]int64{}
 	for n := 0; ctx.Err() == nil; n++ {
 		key := keyOf(worker, n%keys)
@@ -63,7 +129,7 @@ func Count(ctx context.Context, entries store.Store, worker int, saved func(key 
 		switch err := entries.Save(ctx, entry); {
 		case err == nil:
 			last[key] = revision + 1
-			saved(key, revision+1)
+			c.note(key, revision+1)
 		case errors.Is(err, store.ErrConflict), errors.As(err, new(*store.LockedError)):
 			return fmt.Errorf("%q, which nobody else saves: %w", key, err)
 		}
@@ -71,8 +137,8 @@ func Count(ctx context.Context, entries store.Store, worker int, saved func(key 
 	return nil
 }
 
-// Check returns an error unless the store has the saved revisions.
-func Check(ctx context.Context, entries store.Store, saved map[string]int64) error {
+// check returns an error unless the store has the saved revisions.
+func check(ctx context.Context, entries store.Store, saved map[string]int64) error {
 	byKey := map[string]store.Entry{}
 	for _, state := range states {
 		for e, err := range store.All(ctx, entries, store.Filter{States: []store.State{state}, Limit: 1000}) {
@@ -125,7 +191,7 @@ func locks(ctx context.Context, entries store.Store, byKey map[string]store.Entr
 			case err == nil && (lock == "" || lock != e.Lock):
 				other.Revision++
 			case held == nil || lock != e.Lock || held.Key != key:
-				return fmt.Errorf("%q has lock %q; another takes %q: %v", key, e.Lock, lock, err) //nolint:errorlint // a text for people
+				return fmt.Errorf("%q has lock %q; another takes %q: %w", key, e.Lock, lock, err)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package fleettest
+package lendingpostgres_test
 
 import (
 	"context"
@@ -11,18 +11,20 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// variable marks a process as a replica and holds its settings.
-const variable = "LENDING_REPLICA"
+// replicaVariable marks a process as a replica and holds its settings.
+const replicaVariable = "LENDING_REPLICA"
 
 type settings struct {
 	Service, Store, Directory string
@@ -35,10 +37,10 @@ type result struct {
 	Stood  time.Duration // the longest pause of the process or the store
 }
 
-// Replica calls the service until standard input ends, if [Run] has started this process. In any
-// other process Replica returns false at once.
-func Replica(open func(store string) (lending.TokenStore, error)) bool {
-	text := os.Getenv(variable)
+// replica calls the service until standard input ends, if TestFleet has started this process. In
+// any other process it returns false at once.
+func replica() bool {
+	text := os.Getenv(replicaVariable)
 	if text == "" {
 		return false
 	}
@@ -46,7 +48,7 @@ func Replica(open func(store string) (lending.TokenStore, error)) bool {
 	var told result
 	err := json.Unmarshal([]byte(text), &s)
 	if err == nil {
-		told, err = s.run(open)
+		told, err = s.run()
 	}
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(told)
@@ -57,11 +59,12 @@ func Replica(open func(store string) (lending.TokenStore, error)) bool {
 	return true
 }
 
-func (s settings) run(open func(store string) (lending.TokenStore, error)) (told result, err error) {
-	store, err := open(s.Store)
+func (s settings) run() (told result, err error) {
+	pool, err := pgxpool.New(context.Background(), s.Store)
 	if err != nil {
 		return told, err
 	}
+	store := must(lendingpostgres.NewTokenStore(pool, tokenKey, nil))
 	var stood stalls
 	freezer := &freezer{TokenStore: timed{store, &stood}, directory: s.Directory}
 	stop := stood.watch()
@@ -92,7 +95,7 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 			return told, nil
 		case <-ticks:
 			told.Calls++
-			_, err := client.Applications.ListByCustomer(context.Background(), lending.CustomerID(uuid.New()))
+			_, err := client.Applications.ListByCustomer(context.Background(), lending.CustomerID{1})
 			if !errors.Is(err, lending.ErrNotFound) {
 				told.Failed = append(told.Failed, fmt.Sprint(time.Now().Format("05.000 "), err))
 			}
@@ -141,4 +144,39 @@ func (f *freezer) Acquire(ctx context.Context, owner string, ttl time.Duration) 
 		<-continued // the signal may reach this thread later than others
 	}
 	return fence, err
+}
+
+// stalls measures the longest pause of this process, which a busy machine can cause.
+type stalls struct {
+	mu   sync.Mutex
+	most time.Duration
+}
+
+func (s *stalls) saw(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = max(s.most, d)
+}
+
+func (s *stalls) longest() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// watch measures until the caller calls end.
+func (s *stalls) watch() (end func()) {
+	const step = 20 * time.Millisecond
+	ended := make(chan struct{})
+	go func() {
+		for last := time.Now(); ; last = time.Now() {
+			select {
+			case <-ended:
+				return
+			case <-time.After(step):
+				s.saw(time.Since(last) - step)
+			}
+		}
+	}()
+	return func() { close(ended) }
 }

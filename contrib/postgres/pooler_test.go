@@ -1,4 +1,4 @@
-package pgtest
+package lendingpostgres_test
 
 import (
 	"errors"
@@ -10,13 +10,10 @@ import (
 	"time"
 )
 
-// Pooler is the environment variable with the path of a PgBouncer program.
-const Pooler = "LENDING_TEST_PGBOUNCER"
-
-// Pool starts a PgBouncer in front of the server until the end of the test, and returns the host
+// pooler starts a PgBouncer in front of the server until the end of the test, and returns the host
 // to connect to. The pooler gives each transaction any of a few connections and resets the
 // session after the transaction.
-func (c *Cluster) Pool(tb testing.TB, program string) (host string) {
+func (s *server) pooler(tb testing.TB, program string) (host string) {
 	tb.Helper()
 	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // t.TempDir can be too long for a socket
 	if err != nil {
@@ -38,13 +35,14 @@ listen_port = 5432
 auth_type = trust
 auth_file = %s
 logfile = %s/log
-`, c.directory, User, directory, users, directory)
+`, s.directory, superuser, directory, users, directory)
 	const mode = 0o644 // the user of the server reads the file
-	err = errors.Join(own(directory), os.WriteFile(users, []byte(`"`+User+`" ""`), mode), os.WriteFile(settings, text, mode))
+	user := []byte(`"` + superuser + `" ""`)
+	err = errors.Join(own(directory), os.WriteFile(users, user, mode), os.WriteFile(settings, text, mode))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	process := c.command(program, "-q", settings)
+	process := s.command(program, "-q", settings)
 	process.Path = program
 	if err := process.Start(); err != nil {
 		tb.Fatal(err)

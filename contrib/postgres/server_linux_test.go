@@ -1,4 +1,4 @@
-package pgtest
+package lendingpostgres_test
 
 import (
 	"os"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pgtest
+package lendingpostgres_test
 
 import "syscall"
 
