@@ -31,7 +31,7 @@
 //     [Service.ExecutedFor] counts by customer, application and loan. [Service.Requests] is the
 //     request log.
 //   - [Service.AddCustomer], [Service.AddLoan] and similar methods add records, [Service.UpdateLoan]
-//     and similar methods change them. [Service.Snapshot] returns the whole state, also as JSON.
+//     and similar methods change them. [Service.Snapshot] returns all records, also as JSON.
 //   - RECIPES.md has a line for each situation after the happy path: declined applications,
 //     repayments, late webhooks and more.
 //

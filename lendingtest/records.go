@@ -49,7 +49,7 @@ type (
 	Requirement = record.Requirement
 	// Sent is a text message or e-mail.
 	Sent = record.Sent
-	// Snapshot is the whole state.
+	// Snapshot is a copy of all records.
 	Snapshot = record.Snapshot
 	// Subscription is a webhook subscription.
 	Subscription = record.Subscription
@@ -184,12 +184,6 @@ func (r *records) Repay(p Repayment) { r.book.Do(func(s *book.State) { s.Repay(p
 
 // Snapshot returns the current state.
 func (r *records) Snapshot() Snapshot { return ask(r, (*book.State).Snapshot) }
-
-// restore replaces the state. The zero time of the snapshot means the time of WithClock.
-func (r *records) restore(snap Snapshot) {
-	r.clock.Set(snap.Time)
-	r.book.Do(func(s *book.State) { s.Restore(snap) })
-}
 
 // Token returns a new token for an account without a sign-in. Token panics if the user name is
 // unknown.

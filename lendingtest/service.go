@@ -26,7 +26,6 @@ import (
 type Service struct {
 	front
 	cfg     config
-	started Snapshot // the state for Reset
 	closing sync.Once
 }
 
@@ -50,8 +49,6 @@ func New(opts ...Option) *Service {
 	s.faultPlan.clear()
 	s.serveRoutes()
 	s.begin()
-	s.started = s.Snapshot()
-	s.started.Time = time.Time{} // Reset returns to the time of WithClock
 	return s
 }
 
@@ -85,7 +82,8 @@ func (s *Service) Close() {
 // Identifiers start again from the first. Identifiers that a client has stored, for instance in
 // an idempotency log, are then invalid or, worse, belong to other records, so clear both.
 func (s *Service) Reset() {
-	s.restore(s.started)
+	s.clock.Reset()
+	s.book.Reset()
 	s.lateRuns.drop(false)
 	s.ledger.clear()
 	s.faultPlan.clear()
@@ -98,25 +96,6 @@ func (s *Service) begin() {
 	s.know(s.cfg.known)
 	s.SetDecision(s.cfg.decision)
 	s.SetDeliveryMode(s.cfg.delivery)
-}
-
-// Restore replaces the state with a snapshot of this service, of another service or from JSON.
-// Everything continues from there: the tokens and codes of the snapshot are valid, the next
-// identifiers follow its last identifiers, and the service's clock shows its time.
-//
-// Restore cancels the mutations that [Fault].Late holds back, and pending decisions and
-// repayments. The request log, counters, planned faults and deliveries stay, and so do accounts
-// that the snapshot does not have.
-//
-// Restore returns an error if no service made the snapshot, or if its records contradict each
-// other.
-func (s *Service) Restore(snap Snapshot) error {
-	if err := book.Check(snap); err != nil {
-		return fmt.Errorf("lendingtest: %w", err)
-	}
-	s.restore(snap)
-	s.lateRuns.drop(false)
-	return nil
 }
 
 // Wait returns when no mutation of a [Fault] with Late waits and no delivery is in progress, or

@@ -1,5 +1,5 @@
 // Sandbox runs the lending service on a port, for tests of a front end or of a client in any
-// language. Its records are in memory; with -control their snapshot can be saved and restored.
+// language. Its records are in memory.
 // Identifiers, codes and tokens are new at each start; -seed makes them repeatable.
 //
 //	go run ./cmd/lending-sandbox
@@ -14,7 +14,7 @@
 // addresses and to the names of -name and -host, and prints a token for its page.
 //
 // With -control another program controls the sandbox at /_control/: plans faults, reads codes,
-// counts executed commands, saves and restores the state, and opens further services for testers
+// counts executed mutations, and opens further services for testers
 // who share the sandbox. lendingtest/CONTROL.md describes the requests; the forms of the page send
 // them, too. After a reset the identifiers start again, so clear the identifiers in the client's
 // stores, above all in its idempotency log.

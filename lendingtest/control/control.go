@@ -1,5 +1,5 @@
 // Package control lets another process control a service for tests, in any language: plan faults, read "sent" codes, count
-// executed mutations, move the clock, save and restore the state. CONTROL.md in the folder of lendingtest describes the
+// executed mutations, move the clock, read the state. CONTROL.md in the folder of lendingtest describes the
 // requests for curl. Go programs call [Dial].
 package control
 
@@ -59,8 +59,8 @@ type order struct {
 	do    func(c *Control, r *http.Request, body []byte) (any, error)
 }
 
-// bodyLimit limits the body of an order. The snapshot of a very large state fits.
-const bodyLimit = 256 << 20
+// bodyLimit limits the body of an order.
+const bodyLimit = 16 << 20
 
 // ServeHTTP obeys an order.
 func (c *Control) ServeHTTP(w http.ResponseWriter, r *http.Request) {

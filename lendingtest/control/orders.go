@@ -112,7 +112,6 @@ func orders() map[string]order {
 		"POST repay":         change(func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
 		"POST delivery-mode": change(func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
 		"POST redeliver":     change(func(c *Control, o deliveryOrder) error { c.service.Redeliver(o.Number); return nil }),
-		"POST restore":       change(func(c *Control, snap lendingtest.Snapshot) error { return c.service.Restore(snap) }),
 		"POST wait":          post(func(c *Control, _ nothing, r *http.Request) (any, error) { return nil, c.service.Wait(r.Context()) }),
 	}
 }

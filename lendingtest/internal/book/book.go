@@ -39,8 +39,31 @@ type Event struct {
 	Data         map[string]any
 }
 
+// Token is the meaning of a bearer token.
+type Token struct {
+	Token, Username string
+	Expires         time.Time
+	Revoked         bool
+}
+
+// OneTimeCode is a code that was sent.
+type OneTimeCode struct {
+	Value   string
+	Expires time.Time
+	Tries   int // remaining tries
+}
+
+// Pending is a withdrawal that waits for its one-time password. A loan has at most a single
+// pending withdrawal; starting another replaces it.
+type Pending struct {
+	Invoice bool // only invoice withdrawals can be confirmed
+	Amount  record.Cents
+	Code    OneTimeCode
+}
+
 // Book is the state of a service.
 type Book struct {
+	told  func(record.Sent)
 	mu    sync.Mutex
 	state State
 }
@@ -51,12 +74,12 @@ type State struct {
 	*Tables
 	Decision  record.Decision
 	Accounts  map[string]*record.Account
-	TwoFactor map[string]*record.OneTimeCode
-	Pending   map[string]*record.Pending // withdrawals that wait for their code, by loan
+	TwoFactor map[string]*OneTimeCode
+	Pending   map[string]*Pending // withdrawals that wait for their code, by loan
 	Payloads  recent.Log[[]byte]
 	Sent      recent.Log[record.Sent]
 
-	tokens     map[string]*record.Token
+	tokens     map[string]*Token
 	sweepAt    int // number of tokens for the next sweep
 	oldSecrets map[string]string
 	sequences  map[int]int
@@ -68,31 +91,39 @@ type State struct {
 
 // New returns a state without records.
 func New(cfg Config) *Book {
-	b := &Book{}
-	b.state = State{
-		Config: cfg, Tables: newTables(), Accounts: map[string]*record.Account{}, TwoFactor: map[string]*record.OneTimeCode{},
-		Pending: map[string]*record.Pending{}, tokens: map[string]*record.Token{}, oldSecrets: map[string]string{}, sequences: map[int]int{},
-		lag: lag{by: cfg.ReadLag, shown: newTables(), waiting: map[string][]write{}}, book: b,
-	}
-	for _, a := range cfg.Accounts {
-		b.state.Accounts[a.Username] = &a
-	}
+	b := &Book{told: cfg.Told, state: State{Config: cfg}}
+	b.Reset()
 	return b
+}
+
+// Reset deletes everything but the accounts of the settings.
+func (b *Book) Reset() {
+	b.Do(func(s *State) {
+		*s = State{
+			Config: s.Config, Tables: newTables(), Accounts: map[string]*record.Account{}, TwoFactor: map[string]*OneTimeCode{},
+			Pending: map[string]*Pending{}, tokens: map[string]*Token{}, oldSecrets: map[string]string{}, sequences: map[int]int{},
+			lag: lag{by: s.ReadLag, shown: newTables(), waiting: map[string][]write{}}, book: b,
+		}
+		for _, a := range s.Config.Accounts {
+			s.Accounts[a.Username] = &a
+		}
+	})
 }
 
 // Do calls f with the state, which nobody else uses meanwhile, and reports the messages that f has
 // sent.
 func (b *Book) Do(f func(*State)) {
-	var news []record.Sent
-	func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		f(&b.state)
-		news, b.state.news = b.state.news, nil
-	}()
-	for _, m := range news {
-		b.state.Told(m)
+	for _, m := range b.do(f) {
+		b.told(m)
 	}
+}
+
+func (b *Book) do(f func(*State)) (news []record.Sent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.state)
+	news, b.state.news = b.state.news, nil
+	return news
 }
 
 // Now returns the service's time.
@@ -174,14 +205,14 @@ func (s *State) NewSecret() string {
 }
 
 // NewCode returns six digits that expire after five minutes or five tries.
-func (s *State) NewCode(purpose string) record.OneTimeCode {
+func (s *State) NewCode(purpose string) OneTimeCode {
 	d := s.digest(purpose)
 	n := binary.BigEndian.Uint32(d[:]) % 1_000_000
-	return record.OneTimeCode{Value: fmt.Sprintf("%06d", n), Expires: s.Now().Add(5 * time.Minute), Tries: 5}
+	return OneTimeCode{Value: fmt.Sprintf("%06d", n), Expires: s.Now().Add(5 * time.Minute), Tries: 5}
 }
 
 // Accepts counts a try. After the last try even the right code is rejected.
-func (s *State) Accepts(c *record.OneTimeCode, code string) bool {
+func (s *State) Accepts(c *OneTimeCode, code string) bool {
 	if c == nil || c.Tries == 0 || !s.Now().Before(c.Expires) {
 		return false
 	}
@@ -198,19 +229,19 @@ func (s *State) Send(m record.Sent) record.Sent {
 }
 
 // Issue makes a token.
-func (s *State) Issue(username string) *record.Token {
+func (s *State) Issue(username string) *Token {
 	if len(s.tokens) >= max(s.sweepAt, recent.Rows) { // keeps valid tokens
-		maps.DeleteFunc(s.tokens, func(_ string, t *record.Token) bool { return !s.Now().Before(t.Expires) })
+		maps.DeleteFunc(s.tokens, func(_ string, t *Token) bool { return !s.Now().Before(t.Expires) })
 		s.sweepAt = 2 * len(s.tokens)
 	}
 	d := s.digest("token")
-	t := &record.Token{Token: base64.RawURLEncoding.EncodeToString(d[:]), Username: username, Expires: s.Now().Add(s.TokenLifetime)}
+	t := &Token{Token: base64.RawURLEncoding.EncodeToString(d[:]), Username: username, Expires: s.Now().Add(s.TokenLifetime)}
 	s.tokens[t.Token] = t
 	return t
 }
 
 // Token returns the meaning of a token, or nil.
-func (s *State) Token(token string) *record.Token { return s.tokens[token] }
+func (s *State) Token(token string) *Token { return s.tokens[token] }
 
 // Tokens returns all tokens.
-func (s *State) Tokens() map[string]*record.Token { return s.tokens }
+func (s *State) Tokens() map[string]*Token { return s.tokens }

@@ -92,15 +92,6 @@ func (t *Table[T]) Copy() []T {
 	return all
 }
 
-// load adds copies of rows.
-func (t *Table[T]) load(all []T) {
-	for i := range all {
-		row := t.clone(&all[i])
-		id, _ := t.about(&row)
-		t.Put(*id, &row)
-	}
-}
-
 // Put adds a row, or replaces the row with the same identifier.
 func (t *Table[T]) Put(id string, row *T) *T {
 	if own := t.rows[id]; own != nil {

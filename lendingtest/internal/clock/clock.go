@@ -54,14 +54,12 @@ func (c *Clock) move(d time.Duration) {
 	c.offset += d
 }
 
-// Set makes the clock show t, or the base for the zero time, and forgets all jobs.
-func (c *Clock) Set(t time.Time) {
+// Reset makes the clock show the base, and forgets all jobs.
+func (c *Clock) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop()
-	if c.offset = 0; !t.IsZero() {
-		c.offset = t.Sub(c.base())
-	}
+	c.offset = 0
 }
 
 // At runs a function once the clock reaches t. A timer runs the function, or an earlier call of

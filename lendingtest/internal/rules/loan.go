@@ -143,7 +143,7 @@ func covers(l *record.Loan, amount record.Cents) {
 }
 
 // start sends a one-time password for p.
-func (c *Call) start(loan *record.Loan, p *record.Pending) record.Sent {
+func (c *Call) start(loan *record.Loan, p *book.Pending) record.Sent {
 	p.Code = c.NewCode("otp")
 	c.Pending[loan.ID] = p
 	m := c.Send(record.Sent{
@@ -175,7 +175,7 @@ func (c *Call) withdrawInvoice(loan *record.Loan) any {
 		refuse("CalculationMismatch", "The calculation differs from the stored one.")
 	}
 	covers(loan, stored.Amount)
-	c.start(loan, &record.Pending{Invoice: true, Amount: stored.Amount})
+	c.start(loan, &book.Pending{Invoice: true, Amount: stored.Amount})
 	return fields{
 		"loanId": loan.ID, "amount": stored.Amount, "advanceRate": advanceRate, "advanceAmount": stored.Amount * 8 / 10,
 	}
@@ -193,7 +193,7 @@ func (c *Call) withdrawLineOfCredit(loan *record.Loan) any {
 		c.invalid("amount", "InvalidAmount", "The amount is negative.")
 	}
 	covers(loan, req.Amount)
-	c.start(loan, &record.Pending{Amount: req.Amount})
+	c.start(loan, &book.Pending{Amount: req.Amount})
 	return fields{"loanId": loan.ID, "amount": req.Amount, "otpSent": true}
 }
 
