@@ -80,6 +80,11 @@ type reply struct {
 	err    error // of the call, or of reading the body
 }
 
+// expireOffer makes the offer of an application expire now.
+func (r *rig) expireOffer(id string) {
+	r.UpdateApplication(id, func(a *lendingtest.Application) { a.Offer.ExpiresUTC.Time = r.Now() })
+}
+
 func (r *rig) send(method, path string, body io.Reader) reply {
 	r.t.Helper()
 	if r.before != nil {

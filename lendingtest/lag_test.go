@@ -69,7 +69,7 @@ func TestReadLagDoesNotHoldBackSeeds(t *testing.T) {
 		"the loan's application, too")
 	r.UpdateLoan(loan.ID, closeLoan)
 	assert.Equal(t, "true", r.get("/api/Loan/is-loan-closed/"+loan.ID).ok())
-	r.ExpireOffer(id)
+	r.expireOffer(id)
 	r.Advance(time.Hour)
 	r.token = r.Token(lendingtest.Username)
 	assert.Equal(t, true, r.get("/api/Application/application-offer/" + id).object()["isExpired"],

@@ -1,7 +1,6 @@
 package lendingtest
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -180,7 +179,15 @@ func (l *ledger) ran(e *entry, about []string) {
 
 // Requests returns the request log in order of arrival: the last 10,000 requests or 32 MiB. A
 // request is complete in the log before its caller receives the response.
-func (l *ledger) Requests() []Request { return l.Find(RequestFilter{}) }
+func (l *ledger) Requests() []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := []Request{}
+	for _, e := range l.requests.Rows() {
+		all = append(all, e.copy())
+	}
+	return all
+}
 
 // Arrived returns the number of requests of a route, including faults and rejections.
 func (l *ledger) Arrived(route string) int {
@@ -217,62 +224,6 @@ func (l *ledger) ExecutedFor(route string) map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Collect(maps.All(l.executedFor[route])) // never nil
-}
-
-// The outcomes of a [RequestFilter].
-const (
-	OutcomeExecuted = "executed" // the route ran, and the caller received its response
-	OutcomeRefused  = "refused"  // the route did not run; the response is an error or missing
-	OutcomeLost     = "lost"     // the route ran, and its response was lost
-)
-
-// RequestFilter selects requests of the request log. The zero filter selects all requests.
-type RequestFilter struct {
-	Route   string
-	Outcome string // OutcomeExecuted, OutcomeRefused or OutcomeLost
-	// About is the identifier or e-mail of a customer, application or loan, or the user name of the
-	// caller.
-	About  string
-	Before int // only requests with a smaller number
-	Limit  int // only this number of requests, the newest
-}
-
-func (f RequestFilter) fits(e *entry) bool {
-	told := e.Status != 0 && e.Status < 400
-	switch {
-	case f.Route != "" && f.Route != e.Route,
-		f.Before != 0 && e.Number >= f.Before,
-		f.About != "" && f.About != e.Username && !slices.Contains(e.About, f.About),
-		f.Outcome == OutcomeExecuted && !e.Executed,
-		f.Outcome == OutcomeRefused && (e.Executed || told),
-		f.Outcome == OutcomeLost && (!e.Executed || told):
-		return false
-	}
-	return true
-}
-
-// Find returns the selected requests of the request log in order of arrival. Find panics if the
-// route or the outcome does not exist.
-func (l *ledger) Find(f RequestFilter) []Request {
-	if f.Route != "" {
-		mustRoute(f.Route)
-	}
-	if !slices.Contains([]string{"", OutcomeExecuted, OutcomeRefused, OutcomeLost}, f.Outcome) {
-		panic(fmt.Sprintf("lendingtest: there is no outcome %q; use executed, refused or lost", f.Outcome))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := []Request{}
-	for _, e := range slices.Backward(l.requests.Rows()) {
-		if f.Limit > 0 && len(all) == f.Limit {
-			break
-		}
-		if f.fits(e) {
-			all = append(all, e.copy())
-		}
-	}
-	slices.Reverse(all)
-	return all
 }
 
 // mustRoute panics for an unknown route. Otherwise a test with a misspelled route would wait for

@@ -145,9 +145,9 @@ func WithService(learnt []byte) Option {
 		c.known = known
 		c.readLag, c.decision.After = known.Lags()
 		c.tokenLifetime = cmp.Or(known.Duration("token life"), c.tokenLifetime)
-		c.delivery = DeliveryMode{
-			BadSignature: known.Facts["webhook signature"] == "not valid",
-			Reverse:      known.Facts["webhook order"] == "another order",
+		c.delivery = DeliveryMode{Reverse: known.Facts["webhook order"] == "another order"}
+		if known.Facts["webhook signature"] == "not valid" {
+			c.delivery.Secret = "not the secret"
 		}
 		if delay := known.Duration("webhook delay"); delay > 0 {
 			c.delivery.Delay = delay + time.Second // lending-probe ignores a second

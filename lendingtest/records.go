@@ -43,8 +43,6 @@ type (
 	Message = record.Message
 	// Offer is the result of processing.
 	Offer = record.Offer
-	// Repayment describes the repayments of a loan.
-	Repayment = record.Repayment
 	// Requirement is a document that the service asks for.
 	Requirement = record.Requirement
 	// Sent is a text message or e-mail.
@@ -91,8 +89,7 @@ func ask[T any](r *records, f func(*book.State) T) (result T) {
 func (r *records) Now() time.Time { return r.clock.Now() }
 
 // Advance moves the service's clock, also back for a negative d. Tokens, codes and offers expire
-// by this clock. Decisions and repayments that become due happen before Advance
-// returns. The delays of a [Fault] are in real time. Advance panics for a time before 1970 or after 9999.
+// by this clock. Decisions that become due happen before Advance returns. The delays of a [Fault] are in real time. Advance panics for a time before 1970 or after 9999.
 func (r *records) Advance(d time.Duration) { r.clock.Advance(d) }
 
 // AddAccount adds an account, or replaces the account with the same user name. It fills in empty
@@ -165,22 +162,24 @@ func (r *records) Update(id string, fields []byte) error {
 	return ask(r, func(s *book.State) error { return s.Set(id, fields) })
 }
 
-// ExpireOffer makes an application's offer expire now. ExpireOffer panics if there is no offer.
-func (r *records) ExpireOffer(applicationID string) {
-	r.UpdateApplication(applicationID, func(a *Application) {
-		if a.Offer == nil {
-			panic("lendingtest: no offer for application " + applicationID)
-		}
-		a.Offer.ExpiresUTC = Timestamp{Time: r.clock.Now()}
-	})
-}
-
 // SetDecision sets how the service decides about applications that are processed from now on.
 func (r *records) SetDecision(d Decision) { r.book.Do(func(s *book.State) { s.Decision = d }) }
 
-// Repay makes repayments of a loan. Transactions and balances change as the service's clock
-// advances. Repay panics if there is no such loan, or if a number of the repayment is negative.
-func (r *records) Repay(p Repayment) { r.book.Do(func(s *book.State) { s.Repay(p) }) }
+// Repay makes a repayment of a loan, at most its balance. Repay panics if there is no such loan, or if
+// the amount is not above zero.
+func (r *records) Repay(loanID string, amount Cents) {
+	if amount <= 0 {
+		panic("lendingtest: the amount of a repayment must be above zero")
+	}
+	r.book.Do(func(s *book.State) {
+		_ = s.Tables.Loans.Update(s, loanID, func(l *Loan) error {
+			paid := min(amount, l.Balance)
+			l.Balance, l.AvailableBalance = l.Balance-paid, min(l.AvailableBalance+paid, l.Amount)
+			l.Transactions = append(l.Transactions, Transaction{Type: "Repayment", Amount: paid, Description: "Repayment", DateUTC: s.Stamp()})
+			return nil
+		})
+	})
+}
 
 // Snapshot returns the current state.
 func (r *records) Snapshot() Snapshot { return ask(r, (*book.State).Snapshot) }
@@ -200,24 +199,9 @@ func mustAccount(s *book.State, username string) {
 	}
 }
 
-// ExpireTokens makes the tokens of these users expire now, or all tokens if no user is given.
-func (r *records) ExpireTokens(usernames ...string) {
-	r.book.Do(func(s *book.State) {
-		for _, t := range s.Tokens() {
-			if len(usernames) == 0 || slices.Contains(usernames, t.Username) {
-				t.Expires = time.Time{}
-			}
-		}
-	})
-}
-
-// RevokeTokens invalidates all tokens issued so far.
+// RevokeTokens invalidates all tokens issued so far. For expired tokens, use [Service.Advance].
 func (r *records) RevokeTokens() {
-	r.book.Do(func(s *book.State) {
-		for _, t := range s.Tokens() {
-			t.Revoked = true
-		}
-	})
+	r.book.Do(func(s *book.State) { clear(s.Tokens) })
 }
 
 // Sent returns the sent messages, oldest first. The service keeps the last 10,000.

@@ -91,7 +91,7 @@ var steps = map[string]func(r *rig, id string){
 	"tokens are revoked": func(r *rig, _ string) { r.RevokeTokens() },
 	"an hour passes":     func(r *rig, _ string) { r.Advance(time.Hour) },
 	"five minutes pass":  func(r *rig, _ string) { r.Advance(5 * time.Minute) },
-	"the offer expires":  (*rig).ExpireOffer,
+	"the offer expires":  (*rig).expireOffer,
 	"the loan is closed": func(r *rig, id string) { r.UpdateLoan(id, closeLoan) },
 	"the loan is disabled": func(r *rig, id string) {
 		r.UpdateLoan(id, func(l *lendingtest.Loan) { l.IsEnabled = false })

@@ -95,7 +95,7 @@ var rules = []struct {
 	}},
 	{"The bank-statement upload instead requires only that the application exists.", func(r *rig) {
 		id := r.offered()
-		r.ExpireOffer(id)
+		r.expireOffer(id)
 		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=a", file(1)).ok()
 		r.post("/api/Application/cancel-application/"+id, "").ok()
 		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=a", file(1)).ok()

@@ -178,7 +178,6 @@ func TestSeedAndSnapshot(t *testing.T) {
 	assert.NotEmpty(t, snap.Loans[0].Transactions[0].ID, "new rows have an identifier")
 	assert.NotEmpty(t, snap.Applications[0].Messages[0].ID)
 	assert.Panics(t, func() { r.UpdateLoan("x", func(*lendingtest.Loan) {}) })
-	assert.Panics(t, func() { r.ExpireOffer(loan.ApplicationID) })
 }
 
 // A body that cannot be read is the error of the caller, as with net/http, and no answer of the service.

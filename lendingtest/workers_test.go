@@ -32,7 +32,7 @@ func TestManyWorkers(t *testing.T) {
 		all.Go(func() {
 			own := *r
 			for round := range rounds {
-				own.token = r.Token(lendingtest.Username) // others expire tokens
+				own.token = r.Token(lendingtest.Username) // others revoke tokens
 				answer := work(&own, loan, worker, round)
 				if assert.NoError(t, answer.err) {
 					assert.GreaterOrEqual(t, answer.status, http.StatusOK, answer.body)
@@ -58,7 +58,7 @@ func TestManyWorkers(t *testing.T) {
 			snap, err := c.Snapshot(ctx)
 			assert.NoError(t, err)
 			assert.NotEmpty(t, snap.Loans)
-			r.Find(lendingtest.RequestFilter{Outcome: lendingtest.OutcomeRefused, Limit: 9})
+			r.Requests()
 			r.Deliveries()
 		}
 	})
@@ -116,7 +116,7 @@ var orders = [][2]string{
 	{"add-loan", `{}`},
 	{"update", `{"id":"CUSTOMER","set":{"email":"ann@example.com"}}`},
 	{"add-account", `{}`},
-	{"delivery-mode", `{"copies":1,"badSignature":true}`},
+	{"delivery-mode", `{"copies":1,"secret":"guess"}`},
 	{"advance", `{"by":"1s"}`},
-	{"expire-tokens", `{}`},
+	{"revoke-tokens", `{}`},
 }

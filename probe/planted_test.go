@@ -320,7 +320,7 @@ func second(t *testing.T) (*variant, []string) {
 	t.Helper()
 	v := newVariant(t, lendingtest.WithReadLag(30*time.Second), lendingtest.WithTokenLifetime(30*time.Minute))
 	v.SetDecision(lendingtest.Decision{After: 50 * time.Second})
-	v.SetDeliveryMode(lendingtest.DeliveryMode{BadSignature: true})
+	v.SetDeliveryMode(lendingtest.DeliveryMode{Secret: "guess"})
 	v.retries = true
 	v.Assume("take cap: get-transactions", "none up to 201 records")
 	offers, bankData := [][]byte{}, 0

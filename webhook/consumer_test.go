@@ -132,21 +132,22 @@ func TestConsumerFollowsARotatedSecret(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{}))
 		bubble.Elapse(time.Hour)
 		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target))
+		var old string
 		c.service.UpdateSubscription(subscription.ID.String(), func(s *lendingtest.Subscription) {
-			s.Secret = "whs_" + strings.Repeat("ab", 16)
+			old, s.Secret = s.Secret, "whs_"+strings.Repeat("ab", 16)
 		})
 		require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{}))
 		bubble.Elapse(2 * time.Minute)
 		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{}))
-		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{OldSecret: true}))
+		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{Secret: old}))
 		reads := c.service.Arrived(subscriptionRoute)
 		for range 60 {
-			require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{BadSignature: true}))
+			require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{Secret: "guess"}))
 			bubble.Elapse(time.Second)
 		}
 		require.LessOrEqual(t, c.service.Arrived(subscriptionRoute)-reads, 2, "a flood of forgeries reads no faster")
 		bubble.Elapse(time.Hour)
-		require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{OldSecret: true}))
+		require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{Secret: old}))
 		require.NoError(t, c.stop())
 	})
 }

@@ -34,7 +34,7 @@ func (p *site) handler() http.Handler {
 	service, s := p.service, p.set
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.guarded(http.HandlerFunc(p.show)))
-	mux.Handle("GET /events", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.feed.Stream(w, r, p.key(r)) })))
+	mux.Handle("GET /events", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.feed.Stream(w, r, p.base(r)) })))
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +62,7 @@ func (p *site) handler() http.Handler {
 
 // answersTo reports whether the sandbox serves requests for this Host header. A web page can
 // point its own DNS name at this machine and then read what the machine answers, so a public
-// sandbox serves its addresses and the names that its flags list, and no other name.
+// sandbox serves its addresses and the names of its flags, and no other name.
 func (s settings) answersTo(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s settings) answersTo(host string) bool {
 	if err == nil {
 		return s.public || ip.IsLoopback()
 	}
-	return slices.ContainsFunc(append(s.hosts, "localhost", s.name), func(own string) bool {
-		return own != "" && strings.EqualFold(name, own)
+	return slices.ContainsFunc(append(s.hosts, "localhost"), func(own string) bool {
+		return strings.EqualFold(name, own)
 	})
 }
 

@@ -6,12 +6,11 @@
 //
 // The API is below /api, as in the interface. The page at / shows the requests, the "sent"
 // codes, the customers with their applications and loans, and the webhook deliveries as they
-// happen, the newest fifty of each. Each request has a curl line to repeat it, with variables
-// instead of secrets. The program prints every request, and every mutation that
-// is executed after its caller has gone.
+// happen, the newest fifty of each. The program prints every request, and every mutation
+// executed after its caller has gone.
 //
 // The sandbox listens on this machine only, unless -public is given. A public sandbox answers to
-// addresses and to the names of -name and -host, and prints a token for its page.
+// addresses and to the names of -host, and prints a token for its page.
 //
 // With -control another program controls the sandbox at /_control/: plans faults, reads codes,
 // counts executed mutations, and opens further services for testers
@@ -41,6 +40,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,7 +65,7 @@ type settings struct {
 	log    bool
 	origin string
 
-	hosts []string // further host names of a public sandbox
+	hosts []string // further host names of a public sandbox and of the certificate
 
 	control bool
 	token   string // for the control, and for the page of a public sandbox
@@ -73,7 +73,6 @@ type settings struct {
 	receivers []string // host:port that may receive webhooks over http
 
 	certificate string // file for the certificate, for https
-	name        string
 
 	readLag time.Duration
 
@@ -96,13 +95,12 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address to listen on")
 	flags.BoolVar(&s.public, "public", false, "allow an address that other machines can reach")
 	flags.BoolVar(&s.log, "log", true, "print every request")
-	flags.Func("host", "a further host name that a public sandbox answers to, for example that of a container; repeatable", adds(&s.hosts, nil))
+	flags.Func("host", "a further host name for a public sandbox and its certificate, for example that of a container; repeatable", adds(&s.hosts, nil))
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
 	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", adds(&s.receivers, checkHostPort))
 	flags.BoolVar(&s.control, "control", false, "let other programs control the sandbox at /_control/; with -public they need the printed token")
 	flags.StringVar(&s.token, "control-token", "", "like -control, with this token instead of a random token")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate to this file, for example sandbox.pem; clients must trust the file")
-	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
 	flags.DurationVar(&s.readLag, "read-lag", 0, "delay the effect of mutations on reads, like a service that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.known, "service", "", "answer like the real service, as in this service.json of lending-probe")
@@ -185,7 +183,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	}
 	if s.certificate != "" {
 		host, _, _ := net.SplitHostPort(s.addr)
-		config, err := certify(s.certificate, []string{host, s.name})
+		config, err := certify(s.certificate, append(s.hosts, host))
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
@@ -301,6 +299,9 @@ func callable(addr net.Addr) string {
 	return addr.String()
 }
 
+// quote returns text as a single word of the shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
 // greeting describes the address of the sandbox and how to sign in.
 func greeting(addr string, s settings) string {
 	base, curl := s.scheme()+"://"+addr, "curl -s"
@@ -310,14 +311,14 @@ func greeting(addr string, s settings) string {
 			"post webhooks to addresses of their choice. The page needs this token as the password:\n  " + s.token + "\n"
 	}
 	if s.certificate != "" {
-		curl += " --cacert " + word(s.certificate)
+		curl += " --cacert " + quote(s.certificate)
 		text += fmt.Sprintf(`
 Its certificate is in %[1]s, new at each start. To trust it
   curl --cacert %[1]s
   Node: NODE_EXTRA_CA_CERTS=%[1]s
   Python: SSL_CERT_FILE=%[1]s
   Go: tls.Config{RootCAs: pool}, after pool.AppendCertsFromPEM of the file
-`, word(s.certificate))
+`, quote(s.certificate))
 	}
 	if s.control {
 		header := ""

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,9 +37,6 @@ type view struct {
 	Seed       uint64
 	ReadLag    time.Duration
 	Taught     bool // by a service.json
-	Filter     lendingtest.RequestFilter
-	Older      int // requests before this number
-	Recipes    []recipe
 	Accounts   []lendingtest.Account
 	Routes     []string
 	Now        time.Time // by the service's clock
@@ -53,23 +49,11 @@ type view struct {
 	Faults     []lendingtest.PlannedFault
 }
 
-// request is a request of the log, with the line to repeat it.
+// request is a request of the log.
 type request struct {
 	lendingtest.Request
-	Call, Curl, Docs, Shown string
-	Rule                    *rule // the rule that rejected the request
-}
-
-// recipe is an order with its body, sent by a button.
-type recipe struct{ Order, Name, Body, Done string }
-
-func recipes() []recipe {
-	return []recipe{
-		{"fail", "Rate limit", `{"route":"*","fault":{"status":429,"retryAfter":"30s"}}`, "The next request exceeds the rate limit."},
-		{"fail", "Maintenance page", `{"route":"*","fault":{"status":503,"contentType":"text/html","body":"<h1>Maintenance</h1>","times":-1}}`, "The service is under maintenance."},
-		{"fail", "Lose the next response", `{"route":"*","fault":{"resetAfter":true}}`, "The next response is lost."},
-		{"expire-tokens", "Expire all tokens", `{}`, "All tokens have expired."},
-	}
+	Shown string // the response without secrets
+	Rule  *rule  // behind a rejection
 }
 
 // rule is the problem details of a rejected request.
@@ -93,23 +77,14 @@ type (
 	}
 )
 
-// key identifies the content of a page: the address that the browser called, and the filter.
-func (p *site) key(r *http.Request) string {
-	f, q := p.filterOf(r.URL.Query()), url.Values{}
-	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "about": f.About, "before": strconv.Itoa(f.Before)} {
-		q.Set(name, value)
-	}
-	return p.base(r) + "?" + q.Encode()
-}
-
-// base returns the address that the browser called.
+// base returns the address in the browser.
 func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host + p.path }
 
-func (p *site) view(base string, filter lendingtest.RequestFilter) view {
-	now, deliveries := p.service.Snapshot(), p.service.Deliveries()
+func (p *site) view(base string) view {
+	now, deliveries, requests := p.service.Snapshot(), p.service.Deliveries(), p.service.Requests()
 	v := view{
 		Base: base, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
-		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Taught: p.set.known != "", Filter: filter,
+		PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Taught: p.set.known != "",
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},
 			{Username: lendingtest.AdministratorUsername, Password: lendingtest.AdministratorPassword},
@@ -119,34 +94,15 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 			count(len(now.Applications), "application"), count(len(now.Loans), "loan"), count(len(deliveries), "webhook")),
 		Sent: newest(now.Sent), Deliveries: newest(deliveries), Customers: tree(now), Faults: p.service.Faults(),
 	}
-	for _, r := range p.service.Find(lendingtest.RequestFilter{Limit: 1}) {
-		v.Newest = fmt.Sprintf("%s: %s, %s", name(r), answer(r.Status), executed(r.Executed))
-	}
-	filter.Limit = shown
-	for _, r := range latestFirst(p.service.Find(filter)) {
+	for _, r := range newest(requests) {
 		r.Path = strings.TrimPrefix(r.Path, p.path)
-		v.Requests = append(v.Requests, request{r, methods[r.Route], curl(v.Base, p.set.certificate, r), docs(r.Route), shownAnswer(r), ruleOf(r)})
-		if r.Number > 1 && len(v.Requests) == shown {
-			v.Older = r.Number
-		}
+		v.Requests = append(v.Requests, request{r, shownAnswer(r), ruleOf(r)})
+	}
+	if len(requests) > 0 {
+		r := v.Requests[0]
+		v.Newest = fmt.Sprintf("%s: %s, %s", name(r.Request), answer(r.Status), executed(r.Executed))
 	}
 	return v
-}
-
-// filterOf reads the filter from the address of the page. Unknown routes and outcomes are
-// ignored.
-func (p *site) filterOf(q url.Values) lendingtest.RequestFilter {
-	f := lendingtest.RequestFilter{About: q.Get("about")}
-	if slices.Contains(p.service.Routes(), q.Get("route")) {
-		f.Route = q.Get("route")
-	}
-	if slices.Contains([]string{lendingtest.OutcomeExecuted, lendingtest.OutcomeRefused, lendingtest.OutcomeLost}, q.Get("outcome")) {
-		f.Outcome = q.Get("outcome")
-	}
-	if n, err := strconv.Atoi(q.Get("before")); err == nil && n > 0 {
-		f.Before = n
-	}
-	return f
 }
 
 // ruleOf returns the rule that rejected a request, or nil.
@@ -184,7 +140,6 @@ func tree(now lendingtest.Snapshot) (all []customer) {
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"clock":    func(t time.Time) string { return t.Format(time.TimeOnly) },
-	"approval": approval,
 	"pretty":   pretty,
 	"name":     name,
 	"answer":   answer,
@@ -202,14 +157,9 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 // sections are the changing parts of the page. Each is a template and the id of an element.
 var sections = []string{"clock", "summary", "newest", "sent", "requests", "deliveries", "customers", "faults"}
 
-// render returns the current sections.
-func (p *site) render(key string) (map[string]template.HTML, error) {
-	base, query, _ := strings.Cut(key, "?")
-	filter, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, err
-	}
-	now, all := p.view(base, p.filterOf(filter)), map[string]template.HTML{}
+// render returns the current sections for browsers of an address.
+func (p *site) render(base string) (map[string]template.HTML, error) {
+	now, all := p.view(base), map[string]template.HTML{}
 	for _, name := range sections {
 		var html bytes.Buffer
 		if err := pageTemplate.ExecuteTemplate(&html, name, now); err != nil {
@@ -223,17 +173,15 @@ func (p *site) render(key string) (map[string]template.HTML, error) {
 // show answers with the whole page, for browsers without JavaScript, too.
 func (p *site) show(w http.ResponseWriter, r *http.Request) {
 	page.Secure(w.Header(), "'none'")
-	_ = pageTemplate.Execute(w, p.view(p.base(r), p.filterOf(r.URL.Query()))) // an error means that the browser has gone
+	_ = pageTemplate.Execute(w, p.view(p.base(r))) // an error means that the browser has gone
 }
 
 // shown is the number of rows of each list on the page.
 const shown = 50
 
 // newest returns the last rows, latest first.
-func newest[T any](rows []T) []T { return latestFirst(rows[max(0, len(rows)-shown):]) }
-
-func latestFirst[T any](rows []T) []T {
-	rows = slices.Clone(rows)
+func newest[T any](rows []T) []T {
+	rows = slices.Clone(rows[max(0, len(rows)-shown):])
 	slices.Reverse(rows)
 	return rows
 }
@@ -273,25 +221,6 @@ func times(left int) string {
 		return "from now on"
 	}
 	return count(left, "time")
-}
-
-// approval returns the progress of the approval of an application.
-func approval(a lendingtest.Application) string {
-	if a.Offer == nil {
-		return ""
-	}
-	signed, handedIn := 0, 0
-	for _, who := range a.Applicants {
-		if who.HasSigned {
-			signed++
-		}
-	}
-	for _, need := range a.Requirements {
-		if need.IsSubmitted {
-			handedIn++
-		}
-	}
-	return fmt.Sprintf("%d of %d signed, %d of %s", signed, len(a.Applicants), handedIn, count(len(a.Requirements), "document"))
 }
 
 // pretty indents a delivered body.

@@ -41,7 +41,7 @@ func TestServicesMeetNoOther(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, code)
 	_, _, page := s.do(http.MethodGet, "/services/"+one.ID, "") // leads to the address with a slash
 	assert.Contains(t, page, "<code>"+one.URL+"/api</code>")
-	assert.Contains(t, page, "curl -s &#39;"+one.URL+"/api/Loan/get-loan/"+loan.ID+"&#39;")
+	assert.Contains(t, page, "<code>/api/Loan/get-loan/"+loan.ID+"</code>")
 	_, _, page = s.do(http.MethodGet, "/services/"+two.ID+"/", "")
 	assert.NotContains(t, page, loan.ID)
 

@@ -307,7 +307,8 @@ func (b *backend) enterFirst(first func(loan string) string) {
 // expireAt has the offer expire before the first requests of a route.
 func (b *backend) expireAt(route string, times int) {
 	b.service.Fail(route, lendingtest.Fault{Times: times, Reached: func() {
-		b.service.ExpireOffer(b.service.Snapshot().Applications[0].ID)
+		id := b.service.Snapshot().Applications[0].ID
+		b.service.UpdateApplication(id, func(a *lendingtest.Application) { a.Offer.ExpiresUTC.Time = b.service.Now() })
 	}})
 }
 

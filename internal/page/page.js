@@ -7,9 +7,9 @@ const at = (id) => document.getElementById(id);
 const show = (id, text, style = "") => { at(id).textContent = text; at(id).className = style; };
 
 // The server sends the parts of the page that have changed, as escaped HTML.
-let source, query = location.search;
+let source;
 function follow() {
-  source = new EventSource("events" + query);
+  source = new EventSource("events" + location.search);
   source.onopen = () => show("connection", "Live", "live");
   source.onerror = ({ target }) => {
     show("connection", "Not connected, trying again", "bad");
@@ -23,21 +23,9 @@ function follow() {
       now.innerHTML = html;
       update(at(id), now.content);
     }
-    keep = Boolean(at("filter"));
   };
 }
 follow();
-
-// The filter of the page chooses the rows that the server sends.
-let keep = false; // rows that are open, though newer rows have taken their place
-function filter(before = "") {
-  query = "?" + new URLSearchParams([...new FormData(at("filter")), ["before", before]]);
-  keep = false;
-  source.close();
-  show("connection", "");
-  follow();
-}
-document.addEventListener("change", (event) => event.target.closest("#filter") && filter());
 
 // update makes the children of old those of now and leaves alone what stays, and with it
 // the focus, the scrolling, what is selected and what is open.
@@ -65,7 +53,7 @@ function update(old, now) {
 }
 function remove(node) {
   const next = node.nextSibling;
-  if (keep && node.nodeName === "TR" && node.querySelector("details[open]")) return next;
+  if (node.nodeName === "TR" && node.id.startsWith("request-") && node.querySelector("details[open]")) return next; // what is being read stays
   if (node.contains(document.activeElement)) node.parentElement.closest("[tabindex]")?.focus();
   node.remove();
   return next;
@@ -79,26 +67,12 @@ document.addEventListener("click", (event) => {
     if (paused) return follow();
     source.close();
     show("connection", "Paused");
-  } else if (button?.classList.contains("older")) filter(button.value);
-  else if (button?.classList.contains("copy")) copy(button.previousElementSibling);
+  }
 });
 
-// A page on http of another machine may not write to the clipboard: the line is selected instead.
-async function copy(line) {
-  getSelection().selectAllChildren(line);
-  try {
-    await navigator.clipboard.writeText(line.textContent);
-    show("said", "Copied.");
-  } catch {
-    show("said", "Selected: copy it with the keyboard.");
-  }
-}
-
 document.addEventListener("submit", async (event) => {
-  const own = event.target.id === "filter";
-  if (!own && !event.target.dataset.order) return; // a form that looks something up
+  if (!event.target.dataset.order) return; // a form that looks something up
   event.preventDefault();
-  if (own) return filter();
   const form = event.target, headers = { "Content-Type": "application/json" };
   show("said", "");
   let body = form.dataset.body;

@@ -23,10 +23,6 @@ type (
 		Route string             `json:"route"`
 		Fault *lendingtest.Fault `json:"fault"`
 	}
-	answerOrder struct {
-		Route  string       `json:"route"`
-		Answer *FixedAnswer `json:"answer"` // null restores the route
-	}
 	timeOrder struct {
 		By time.Duration `json:"by"`
 	}
@@ -42,8 +38,9 @@ type (
 		ID    string         `json:"id"`
 		Data  map[string]any `json:"data"`
 	}
-	applicationOrder struct {
-		ApplicationID string `json:"applicationId"`
+	repayOrder struct {
+		LoanID string            `json:"loanId"`
+		Amount lendingtest.Cents `json:"amount"`
 	}
 	serviceOrder struct {
 		ID string `json:"id"`
@@ -56,60 +53,35 @@ type (
 	nothing struct{}
 )
 
-// FixedAnswer is the response that the order answer sets for a route.
-type FixedAnswer struct {
-	Status      int         `json:"status,omitempty"` // 200 by default
-	ContentType string      `json:"contentType,omitempty"`
-	Header      http.Header `json:"header,omitempty"`
-	Body        string      `json:"body,omitempty"`
-}
-
-func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
-	for name, values := range a.Header {
-		for _, value := range values {
-			w.Header().Add(name, value)
-		}
-	}
-	if a.ContentType != "" {
-		w.Header().Set("Content-Type", a.ContentType)
-	}
-	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
-	_, _ = io.WriteString(w, a.Body)
-}
-
 // orders has the orders by method and name. CONTROL.md lists all of them.
 func orders() map[string]order {
 	return map[string]order{
 		"GET arrived":         show(func(c *Control, q url.Values) any { return c.service.Arrived(q.Get("route")) }, "route"),
 		"GET executed":        show(executed, "route", "about?"),
-		"GET executed-for":    show(func(c *Control, q url.Values) any { return c.service.ExecutedFor(q.Get("route")) }, "route"),
 		"GET otp":             show(func(c *Control, q url.Values) any { return c.service.OTP(q.Get("loan")) }, "loan"),
 		"GET two-factor-code": show(func(c *Control, q url.Values) any { return c.service.TwoFactorCode(q.Get("username")) }, "username"),
 		"GET snapshot":        show(func(c *Control, _ url.Values) any { return c.service.Snapshot() }),
 		"GET deliveries":      show(func(c *Control, _ url.Values) any { return c.service.Deliveries() }),
-		"GET requests":        show(requests, "route?", "outcome?", "about?", "before?", "limit?"),
+		"GET requests":        show(requests, "limit?"),
 		"GET sent":            show(func(c *Control, _ url.Values) any { return c.service.Sent() }),
-		"GET faults":          show(func(c *Control, _ url.Values) any { return sendable(c.service.Faults()) }),
 		"GET routes":          show(func(c *Control, _ url.Values) any { return c.service.Routes() }),
 		"GET services":        {do: listServices},
 		"POST services":       post(func(c *Control, _ nothing, r *http.Request) (any, error) { return openService(c, r) }),
 		"POST delete-service": change(func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
 		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
 		"POST clear-faults":   change(func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
-		"POST answer":         change(answer),
 		"POST assume":         change(func(c *Control, o factOrder) error { c.service.Assume(o.Fact, o.Value); return nil }),
 		"POST emit":           change(func(c *Control, o eventOrder) error { c.service.Emit(o.Event, o.ID, o.Data); return nil }),
 		"POST reset":          change(func(c *Control, _ nothing) error { c.service.Reset(); return nil }),
 		"POST advance":        change(func(c *Control, o timeOrder) error { c.service.Advance(o.By); return nil }),
-		"POST expire-offer":   change(func(c *Control, o applicationOrder) error { c.service.ExpireOffer(o.ApplicationID); return nil }),
-		"POST expire-tokens":  change(func(c *Control, _ nothing) error { c.service.ExpireTokens(); return nil }),
+		"POST revoke-tokens":  change(func(c *Control, _ nothing) error { c.service.RevokeTokens(); return nil }),
 		"POST add-account": post(func(c *Control, a lendingtest.Account, _ *http.Request) (any, error) {
 			return c.service.AddAccount(a), nil
 		}),
 		"POST add-loan":      post(func(c *Control, l lendingtest.Loan, _ *http.Request) (any, error) { return c.service.AddLoan(l), nil }),
 		"POST update":        change(func(c *Control, o updateOrder) error { return c.service.Update(o.ID, o.Set) }),
 		"POST decision":      change(func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
-		"POST repay":         change(func(c *Control, r lendingtest.Repayment) error { c.service.Repay(r); return nil }),
+		"POST repay":         change(func(c *Control, o repayOrder) error { c.service.Repay(o.LoanID, o.Amount); return nil }),
 		"POST delivery-mode": change(func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
 		"POST redeliver":     change(func(c *Control, o deliveryOrder) error { c.service.Redeliver(o.Number); return nil }),
 		"POST wait":          post(func(c *Control, _ nothing, r *http.Request) (any, error) { return nil, c.service.Wait(r.Context()) }),
@@ -175,19 +147,14 @@ func executed(c *Control, q url.Values) any {
 	return n
 }
 
+// requests returns the newest requests, oldest first.
 func requests(c *Control, q url.Values) any {
-	f := lendingtest.RequestFilter{Route: q.Get("route"), Outcome: q.Get("outcome"), About: q.Get("about")}
-	for name, n := range map[string]*int{"before": &f.Before, "limit": &f.Limit} {
-		var err error
-		if *n, err = strconv.Atoi(cmp.Or(q.Get(name), "0")); err != nil || *n < 0 {
-			panic("lendingtest: " + name + " is not a number from 0")
-		}
+	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), "10000"))
+	if err != nil || limit < 0 {
+		panic("lendingtest: limit is not a number from 0")
 	}
-	found := c.service.Find(f)
-	if len(found) == 0 && f.About != "" {
-		c.mustExist(f.About)
-	}
-	return found
+	all := c.service.Requests()
+	return all[max(0, len(all)-limit):]
 }
 
 func (c *Control) mustExist(name string) {
@@ -196,40 +163,11 @@ func (c *Control) mustExist(name string) {
 	}
 }
 
-// sendable returns the planned faults without the fields outside JSON.
-func sendable(faults []lendingtest.PlannedFault) []lendingtest.PlannedFault {
-	all := append([]lendingtest.PlannedFault{}, faults...)
-	for i := range all {
-		f := &all[i].Fault
-		f.Reached, f.Until = nil, nil
-		if f.Body != nil {
-			f.Body = bytes.ToValidUTF8(f.Body, []byte("?"))
-		}
-	}
-	return all
-}
-
 func (o faultOrder) Check() error {
 	if o.Fault == nil {
 		return errors.New("fail needs fault")
 	}
 	return o.Fault.Check()
-}
-
-func (o answerOrder) Check() error {
-	if o.Answer != nil && o.Answer.Status != 0 && (o.Answer.Status < 200 || o.Answer.Status > 999) {
-		return fmt.Errorf("a status of %d cannot be answered", o.Answer.Status)
-	}
-	return nil
-}
-
-func answer(c *Control, o answerOrder) error {
-	if o.Answer == nil {
-		c.service.Answer(o.Route, nil)
-	} else {
-		c.service.Answer(o.Route, o.Answer.serve)
-	}
-	return nil
 }
 
 func (o updateOrder) Check() error {

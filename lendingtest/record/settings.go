@@ -37,31 +37,6 @@ func (d Decision) Check() error {
 	return nil
 }
 
-// Repayment describes the repayments of a loan.
-type Repayment struct {
-	LoanID string `json:"loanId"`
-	// Amount is the amount of each payment. The last payment pays the remaining balance.
-	Amount Cents `json:"amount"`
-	// Every repeats the payment, by the service's clock, until the balance is zero or the loan
-	// is closed. Zero means a single payment now.
-	Every time.Duration `json:"every,omitempty"`
-	// Interest, in percent of the balance, is added before each payment.
-	Interest float64 `json:"interest,omitempty"`
-}
-
-// Check returns an error for a repayment that cannot be made.
-func (r Repayment) Check() error {
-	switch {
-	case r.LoanID == "":
-		return errors.New("repay needs loanId")
-	case r.Amount <= 0:
-		return errors.New("the amount of a repayment must be above zero")
-	case r.Every < 0 || r.Interest < 0:
-		return errors.New("every and interest of a repayment cannot be negative")
-	}
-	return nil
-}
-
 // Delivery is a webhook that was posted to its receiver.
 type Delivery struct {
 	Number    int       `json:"number"` // order of delivery, from 1
@@ -91,17 +66,12 @@ type DeliveryMode struct {
 	Reverse bool `json:"reverse,omitempty"`
 	// Delay delays each delivery, in real time or the time of a bubble.
 	Delay time.Duration `json:"delay,omitempty"`
-	// BadSignature signs with an unknown secret.
-	BadSignature bool `json:"badSignature,omitempty"`
-	// OldSecret signs with the secret before the last change by UpdateSubscription.
-	OldSecret bool `json:"oldSecret,omitempty"`
-	// NoSignature omits the header.
-	NoSignature bool `json:"noSignature,omitempty"`
+	// Secret signs with this secret instead of the subscription's, like a forger, or like the service
+	// before a rotation.
+	Secret string `json:"secret,omitempty"`
 	// Retries delivers a delivery again after a response other than 2xx, up to this number of times: the
 	// same event with a new creation time.
 	Retries int `json:"retries,omitempty"`
-	// Off discards deliveries.
-	Off bool `json:"off,omitempty"`
 }
 
 // Check returns an error for a mode that cannot be.

@@ -156,7 +156,7 @@ func TestWithoutScript(t *testing.T) {
 	b.wait("document.readyState === 'complete' && document.getElementById('requests')")
 	for _, want := range []string{
 		"Lovelace & Sons", made.loan, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
-		"curl -s ", "WB_Loan_Created", "Reload to see what is new",
+		"WB_Loan_Created", "Reload to see what is new",
 	} {
 		assert.Contains(t, value[string](b, "document.body.textContent"), want)
 	}

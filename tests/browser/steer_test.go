@@ -1,11 +1,8 @@
 package browser_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,11 +103,6 @@ func TestFormsControlTheService(t *testing.T) {
 	assert.Len(t, again, len(posted)+1)
 	b.wait(`document.querySelector("#deliveries tbody tr").id === "delivery-` + strconv.Itoa(len(again)) + `"`)
 
-	b.send("[data-order=expire-offer]", "The offer has expired.", "")
-	snap, err := s.control.Snapshot(ctx)
-	require.NoError(t, err)
-	assert.False(t, snap.Applications[0].Offer.ExpiresUTC.After(snap.Time))
-
 	set("by", "value = '2h'")
 	b.send("[data-order=advance]", "The clock has moved.", "")
 	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan), "the token has expired")
@@ -187,15 +179,15 @@ func TestPageFollowsEvents(t *testing.T) {
 		document.querySelector("#requests").scrollTop = 900; scrollTo(0, 200);
 		getSelection().selectAllChildren(stays.querySelector("pre"));
 		field = document.querySelector("[name=by]"); field.value = "ha";
-			document.querySelector("#again-20 button").focus({preventScroll: true});
+			document.querySelector("#again-20 summary").focus({preventScroll: true});
 		top0 = stays.getBoundingClientRect().top`)
 	look := func() []any {
 		return value[[]any](b, `[stays === document.querySelector("#again-20"), stays.open, getSelection().toString(),
 			field.value,
-			document.activeElement.getAttribute("aria-label"), scrollY, Math.round(stays.getBoundingClientRect().top - top0)]`)
+			document.activeElement === stays.querySelector("summary"), scrollY, Math.round(stays.getBoundingClientRect().top - top0)]`)
 	}
 	before := look()
-	assert.Equal(t, "Copy curl of request 20", before[4])
+	assert.Equal(t, true, before[4])
 	assert.EqualValues(t, 200, before[5])
 	s.get("Loan/get-loan/" + loan.ID)
 	_, err = s.control.AddLoan(t.Context(), lendingtest.Loan{})
@@ -216,60 +208,8 @@ func TestPageFollowsEvents(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-// A copied line sends its request again, after the reader has added the secrets.
-func TestCopiedRequestRuns(t *testing.T) {
-	s := startSandbox(t)
-	made := s.fill(`O'Hara "& $HOME`)
-	otp, err := s.control.OTP(t.Context(), made.loan)
-	require.NoError(t, err)
-	b := browser.open(t, s.url, 800, false)
-	b.waitText("#connection", "Live")
-	require.NoError(t, b.browser.call("", "Browser.grantPermissions",
-		params{"permissions": []string{"clipboardReadWrite"}, "browserContextId": b.context}, nil))
-	shown := value[string](b, `document.querySelector("#requests").textContent`)
-	for _, secret := range []string{
-		s.token, otp, lendingtest.Password, lendingtest.TrustedDeviceToken,
-		"Analytical-Engine-1",
-	} {
-		assert.NotContains(t, shown, secret)
-	}
-
-	for _, test := range []struct {
-		summary string
-		want    string
-	}{
-		{"POST /api/Authenication/login", `"requiresTwoFactor":false`},
-		{"POST /api/Application/create-application", `-0002-4000-8000-000000000002"`},
-		{"POST /api/Communication/post-messages/{applicationId}", ""},
-		{"GET /api/ApplicationApproval/get-all-applicants/{applicationId}", `O'Hara \"\u0026 $HOME`},
-	} {
-		t.Run(test.summary, func(t *testing.T) {
-			copied := value[string](b, `(async () => {
-			const row = [...document.querySelectorAll("#requests details")]
-				.find((d) => d.querySelector("summary").textContent === `+text(test.summary)+`);
-			row.open = true;
-			row.querySelector("button").click();
-			while (document.querySelector("#said").textContent !== "Copied.") await new Promise((next) => setTimeout(next, 5));
-			document.querySelector("#said").textContent = "";
-			return navigator.clipboard.readText();
-		})()`)
-			cmd := exec.CommandContext(t.Context(), "sh", "-c", copied+" --fail-with-body --max-time 20")
-			cmd.Env = append(os.Environ(), "TOKEN="+s.token, "PASSWORD="+lendingtest.Password, "TRUSTEDDEVICETOKEN="+
-				lendingtest.TrustedDeviceToken)
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "%s: %s", copied, out)
-			assert.Contains(t, string(out), test.want, copied)
-		})
-	}
-	snap, err := s.control.Snapshot(t.Context())
-	require.NoError(t, err)
-	messages := snap.Applications[0].Messages
-	assert.Equal(t, messages[0].Message, messages[len(messages)-1].Message)
-	assert.Equal(t, snap.Applications[0].BusinessName, snap.Applications[1].BusinessName)
-}
-
-// The page shows why a call failed, filters, pages back, and keeps an open row open.
-func TestRequestsAreExplainedAndFiltered(t *testing.T) {
+// The page shows why a call failed, and keeps an open row open.
+func TestRequestsAreExplained(t *testing.T) {
 	s := startSandbox(t)
 	made := s.fill(hostile)
 	for range 60 {
@@ -282,27 +222,12 @@ func TestRequestsAreExplainedAndFiltered(t *testing.T) {
 	newest := value[[]string](b, rows)[0]
 	b.run(`document.querySelector("#requests details").open = true`)
 	b.waitText("#requests details[open]", "Rejected with ValidationFailed: See errors.")
-	assert.Contains(t, value[string](b, `document.querySelector("#requests details[open] a").href`), "#LoansService.Get")
 	for range 55 {
 		s.get("Loan/get-loan/" + made.loan)
 	}
 	b.wait(rows + `.length === 51`)
 	ids := value[[]string](b, rows)
 	assert.Equal(t, newest, ids[50], "the open row has stayed")
-	b.run(`document.querySelector("#requests .older").click()`)
-	var number int
-	_, err := fmt.Sscanf(ids[49], "request-%d", &number)
-	require.NoError(t, err)
-	b.wait(fmt.Sprintf(`%s[0] === "request-%d" && %[1]s.length === 50`, rows, number-1))
-	b.run(`document.querySelector("#requests .older:last-child").click()`)
-	b.wait(rows + `[0] === "` + ids[0] + `"`)
-	b.run(`{ const field = document.querySelector("#filter [name=outcome]"); field.value = "refused";
-		field.dispatchEvent(new Event("change", { bubbles: true })); }`)
-	b.wait(rows + `.join() === "` + newest + `"`)
-	b.run(`{ const field = document.querySelector("#filter [name=outcome]"); field.value = "";
-		document.querySelector("#filter [name=about]").value = "` + made.customer + `";
-		document.querySelector("#filter").requestSubmit(); }`)
-	b.wait(`!` + rows + `.includes("` + newest + `") && ` + rows + `.length === 50`)
 	assert.Equal(t, "undefined", value[string](b, "typeof pwned"))
 	assert.Empty(t, b.complaints())
 }
@@ -330,7 +255,7 @@ func TestFormsChangeRecords(t *testing.T) {
 	b.send("[data-order=update]", `unknown field "stauts"`, `set("set", '{"stauts":1}')`)
 	b.send("[data-order=decision]", "Decisions go this way", `set("after", "10m")`)
 	b.send("[data-order=delivery-mode]", "Webhooks go this way", `set("copies", "1")`)
-	b.send("[data-order=repay]", "The loan is being repaid.", `set("loanId", "`+made.loan+`"); set("amount", "12.50")`)
+	b.send("[data-order=repay]", "The repayment is made.", `set("loanId", "`+made.loan+`"); set("amount", "12.50")`)
 	b.waitText("#customers", "Repayment")
 	b.send("[data-order=add-account]", "account1@example.com", "")
 	b.send("[data-order=services]", "/services/", "")
@@ -338,7 +263,7 @@ func TestFormsChangeRecords(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+made.loan))
 	b.waitText("#requests", "<h1>Maintenance</h1>")
 	b.send("[data-order=clear-faults]", "No fault is planned any more.", "")
-	b.send("[data-order=expire-tokens]", "All tokens have expired.", "")
+	b.send("[data-order=revoke-tokens]", "All tokens are revoked.", "")
 	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan))
 	snap, err := s.control.Snapshot(ctx)
 	require.NoError(t, err)

@@ -44,9 +44,9 @@ func (s *suite) breakToken(x exchange) {
 		return
 	}
 	x.want = []int{http.StatusUnauthorized}
-	other := s.service.AddAccount(lendingtest.Account{}).Username
-	expired := s.service.Token(other)
-	s.service.ExpireTokens(other)
+	s.service.Advance(-2 * time.Hour)
+	expired := s.service.Token(lendingtest.Username)
+	s.service.Advance(2 * time.Hour)
 	for _, token := range []string{"", "nobody's", expired} {
 		x.token, x.broken = token, token == ""
 		s.send(x)

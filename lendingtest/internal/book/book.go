@@ -34,7 +34,6 @@ const OfferLifetime = 30 * 24 * time.Hour
 // Event is a webhook for a subscriber.
 type Event struct {
 	Subscription *record.Subscription
-	OldSecret    string // before the last change
 	Name, ID     string
 	Data         map[string]any
 }
@@ -43,10 +42,9 @@ type Event struct {
 type Token struct {
 	Token, Username string
 	Expires         time.Time
-	Revoked         bool
 }
 
-// OneTimeCode is a code that was sent.
+// OneTimeCode is a sent code.
 type OneTimeCode struct {
 	Value   string
 	Expires time.Time
@@ -79,14 +77,13 @@ type State struct {
 	Payloads  recent.Log[[]byte]
 	Sent      recent.Log[record.Sent]
 
-	tokens     map[string]*Token
-	sweepAt    int // number of tokens for the next sweep
-	oldSecrets map[string]string
-	sequences  map[int]int
-	codes      int
-	news       []record.Sent
-	lag        lag
-	book       *Book
+	Tokens    map[string]*Token
+	sweepAt   int // number of tokens for the next sweep
+	sequences map[int]int
+	codes     int
+	news      []record.Sent
+	lag       lag
+	book      *Book
 }
 
 // New returns a state without records.
@@ -101,7 +98,7 @@ func (b *Book) Reset() {
 	b.Do(func(s *State) {
 		*s = State{
 			Config: s.Config, Tables: newTables(), Accounts: map[string]*record.Account{}, TwoFactor: map[string]*OneTimeCode{},
-			Pending: map[string]*Pending{}, tokens: map[string]*Token{}, oldSecrets: map[string]string{}, sequences: map[int]int{},
+			Pending: map[string]*Pending{}, Tokens: map[string]*Token{}, sequences: map[int]int{},
 			lag: lag{by: s.ReadLag, shown: newTables(), waiting: map[string][]write{}}, book: b,
 		}
 		for _, a := range s.Config.Accounts {
@@ -132,12 +129,7 @@ func (s *State) Now() time.Time { return s.Clock.Now() }
 // Stamp returns the service's time for a record.
 func (s *State) Stamp() record.Timestamp { return record.Timestamp{Time: s.Now()} }
 
-// later calls f with the state once the clock reaches t.
-func (s *State) later(t time.Time, f func(s *State, at time.Time)) {
-	s.Clock.At(t, func(at time.Time) { s.book.Do(func(s *State) { f(s, at) }) })
-}
-
-// Shown returns the tables that a read sees. They lag behind the state as long as the settings say.
+// Shown returns the tables for reads. They lag behind the state as long as the settings say.
 func (s *State) Shown() *Tables {
 	if s.lag.by == nil {
 		return s.Tables
@@ -192,7 +184,7 @@ func (s *State) Trace() (correlation, trace string) {
 	return correlation, fmt.Sprintf("00-%032x-%016x-00", uint64(s.Seed)<<32+uint64(n), n) //nolint:gosec // n is positive
 }
 
-// digest derives values that look random but are repeatable: tokens, codes and secrets.
+// digest derives repeatable values, which look random: tokens, codes and secrets.
 func (s *State) digest(purpose string) [sha256.Size]byte {
 	s.codes++
 	return sha256.Sum256(fmt.Appendf(nil, "%s %d %d", purpose, s.Seed, s.codes))
@@ -230,18 +222,12 @@ func (s *State) Send(m record.Sent) record.Sent {
 
 // Issue makes a token.
 func (s *State) Issue(username string) *Token {
-	if len(s.tokens) >= max(s.sweepAt, recent.Rows) { // keeps valid tokens
-		maps.DeleteFunc(s.tokens, func(_ string, t *Token) bool { return !s.Now().Before(t.Expires) })
-		s.sweepAt = 2 * len(s.tokens)
+	if len(s.Tokens) >= max(s.sweepAt, recent.Rows) { // keeps valid tokens
+		maps.DeleteFunc(s.Tokens, func(_ string, t *Token) bool { return !s.Now().Before(t.Expires) })
+		s.sweepAt = 2 * len(s.Tokens)
 	}
 	d := s.digest("token")
 	t := &Token{Token: base64.RawURLEncoding.EncodeToString(d[:]), Username: username, Expires: s.Now().Add(s.TokenLifetime)}
-	s.tokens[t.Token] = t
+	s.Tokens[t.Token] = t
 	return t
 }
-
-// Token returns the meaning of a token, or nil.
-func (s *State) Token(token string) *Token { return s.tokens[token] }
-
-// Tokens returns all tokens.
-func (s *State) Tokens() map[string]*Token { return s.tokens }

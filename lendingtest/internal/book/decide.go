@@ -31,7 +31,7 @@ func (s *State) Decide(app *record.Application, offer *record.Offer) {
 		decide(s, s.Now())
 		return
 	}
-	s.later(s.Now().Add(s.Decision.After), decide)
+	s.Clock.At(s.Now().Add(s.Decision.After), func(at time.Time) { s.book.Do(func(s *State) { decide(s, at) }) })
 }
 
 func (s *State) accept(app *record.Application, offer *record.Offer) {
@@ -48,50 +48,4 @@ func (s *State) accept(app *record.Application, offer *record.Offer) {
 		s.SetStatus(app, record.StatusOfferReady)
 	}
 	s.EmitApplication("WB_Application_Ready", app)
-}
-
-// Repay makes repayments of a loan as the clock advances. It panics if there is no such loan, or
-// if a number is negative.
-func (s *State) Repay(r record.Repayment) {
-	if err := r.Check(); err != nil {
-		panic("lendingtest: " + err.Error())
-	}
-	if s.Loans.Get(r.LoanID) == nil {
-		panic("lendingtest: no loan " + r.LoanID)
-	}
-	if r.Every == 0 {
-		s.pay(r, s.Now())
-		return
-	}
-	var next func(*State, time.Time)
-	next = func(s *State, at time.Time) {
-		if s.pay(r, at) {
-			s.later(at.Add(r.Every), next)
-		}
-	}
-	s.later(s.Now().Add(r.Every), next)
-}
-
-// pay makes a payment and reports whether a balance remains.
-func (s *State) pay(r record.Repayment, at time.Time) (more bool) {
-	loan := s.Loans.Get(r.LoanID)
-	if loan == nil || loan.IsClosed || loan.Balance == 0 {
-		return false
-	}
-	post := func(kind string, amount record.Cents) {
-		loan.Transactions = append(loan.Transactions, record.Transaction{
-			ID: s.NewID(Transaction), Type: kind, Amount: amount, Description: kind, DateUTC: record.Timestamp{Time: at},
-		})
-	}
-	if interest := record.Cents(float64(loan.Balance) * r.Interest / 100); interest != 0 {
-		loan.Balance += interest
-		post("Interest", interest)
-	}
-	if paid := min(r.Amount, loan.Balance); paid > 0 {
-		loan.Balance -= paid
-		loan.AvailableBalance = min(loan.AvailableBalance+paid, loan.Amount)
-		post("Repayment", paid)
-	}
-	s.Seeded(loan.ID)
-	return loan.Balance > 0
 }

@@ -25,7 +25,7 @@ func Wants(sub *record.Subscription, event string) bool {
 
 // PostTo posts an event to a subscriber.
 func (s *State) PostTo(sub *record.Subscription, event, id string, data map[string]any) {
-	s.Post(Event{sub, s.oldSecrets[sub.ID], event, id, data})
+	s.Post(Event{sub, event, id, data})
 }
 
 // Emit posts an event to all its subscribers. The id of the envelope is the id of the record, so

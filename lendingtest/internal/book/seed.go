@@ -153,10 +153,3 @@ func loanChanged(s *State, before record.Loan, l *record.Loan) {
 		s.EmitLoan("WB_Loan_Opened", l, nil)
 	}
 }
-
-// subscriptionChanged keeps the secret before a rotation.
-func subscriptionChanged(s *State, before record.Subscription, sub *record.Subscription) {
-	if sub.Secret != before.Secret {
-		s.oldSecrets[before.ID] = before.Secret
-	}
-}

@@ -27,7 +27,7 @@ func newTables() *Tables {
 	}, (*record.Loan).Clone, loanChanged}
 	t.Subscriptions.schema = schema[record.Subscription]{"subscription", func(s *record.Subscription) (*string, string) {
 		return &s.ID, ""
-	}, (*record.Subscription).Clone, subscriptionChanged}
+	}, (*record.Subscription).Clone, func(*State, record.Subscription, *record.Subscription) {}}
 	return t
 }
 

