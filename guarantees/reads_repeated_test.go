@@ -209,7 +209,8 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			arrivals, attempts, err := 0, 0, error(nil)
 			for range 5 { // a busy machine throws idle connections away before the read
 				arrivals, attempts, err = readAtFaults(t, test.fault, test.client)
-				if assert.LessOrEqual(t, arrivals, test.most); arrivals >= test.least {
+				assert.LessOrEqual(t, arrivals, test.most)
+				if arrivals >= test.least && (err != nil || test.fails == "-") {
 					break
 				}
 			}
@@ -246,9 +247,7 @@ func readAtFaults(
 			return ctx, func(c lending.Call) { counted.Store(int32(c.Attempts)) }
 		}, nil))
 	require.NoError(t, service.warm(t.Context(), client))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err = client.Applications.Status(ctx, catalog.Application)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	return int(service.arrivals.Load()), int(counted.Load()), err
 }
 
