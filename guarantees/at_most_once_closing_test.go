@@ -33,7 +33,7 @@ type idling struct {
 
 // serve ends a connection that is idle for too long.
 func (s *idling) serve(conn net.Conn) {
-	secure := wire.HTTP2(conn).(*tls.Conn)
+	secure := tlsHTTP2(conn).(*tls.Conn)
 	if secure.Handshake() != nil {
 		return
 	}

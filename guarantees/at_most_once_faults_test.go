@@ -121,15 +121,15 @@ func (s *faultServer) accept() {
 			case "h2c":
 				(&h2Conn{conn: conn, request: s.request}).serve()
 			case "own h2":
-				secure := wire.HTTP2(conn)
+				secure := tlsHTTP2(conn)
 				if s.hasTLS() {
-					secure = wire.Mutual(conn, "h2")
+					secure = mutualConn(conn, "h2")
 				}
 				defer secure.Close()
 				(&h2Conn{conn: secure, request: s.request}).serve()
 			default:
 				if s.hasTLS() {
-					secure := wire.Mutual(conn)
+					secure := mutualConn(conn)
 					defer secure.Close()
 					conn = secure
 				}

@@ -46,7 +46,7 @@ type faultyConn struct {
 }
 
 func (s *faulty) serve(conn net.Conn) {
-	secure, done := wire.HTTP2(conn).(*tls.Conn), make(chan struct{})
+	secure, done := tlsHTTP2(conn).(*tls.Conn), make(chan struct{})
 	s.mu.Lock()
 	s.conns[secure] = done
 	drained := s.drained

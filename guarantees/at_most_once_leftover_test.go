@@ -132,7 +132,7 @@ func TestMutationOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
 			}
 			client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
 				connections.Add(1)
-				secure := wire.HTTP2(conn)
+				secure := tlsHTTP2(conn)
 				defer secure.Close()
 				(&h2Conn{conn: secure, request: answer}).serve()
 			}), lending.WithTokenSource(lending.StaticToken("t")))
@@ -158,7 +158,7 @@ func TestCheckOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
 	var posts, reads atomic.Int32
 	found := `{"id":"` + catalog.Application.String() + `","userId":"` + catalog.Customer.String() + `"}`
 	address := wire.ListenRaw(t, func(conn net.Conn) {
-		secure := wire.HTTP2(conn)
+		secure := tlsHTTP2(conn)
 		defer secure.Close()
 		(&h2Conn{conn: secure, request: func(c *h2Conn, stream uint32) bool {
 			forge := func() {

@@ -36,7 +36,7 @@ func BenchmarkRoundTrips(b *testing.B) {
 		}
 		wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`"}`)(w, r)
 	}))
-	server.Config.ErrorLog, server.EnableHTTP2 = wire.QuietLog, true
+	server.Config.ErrorLog, server.EnableHTTP2 = quietLog, true
 	server.StartTLS()
 	defer server.Close()
 	var orders atomic.Int64

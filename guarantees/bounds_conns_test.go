@@ -159,7 +159,7 @@ func newStallingHTTP2(t *testing.T) (s *stalling, most func() int32) {
 		count(-1)
 		wire.Answer(http.StatusOK, "true")(w, r)
 	}))
-	server.EnableHTTP2, server.Config.ErrorLog = true, wire.QuietLog
+	server.EnableHTTP2, server.Config.ErrorLog = true, quietLog
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			s.open.Add(1)

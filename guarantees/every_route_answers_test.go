@@ -149,7 +149,7 @@ func pascal(body string) string {
 // Every method decodes a response in each form in which the service may send it.
 func TestEveryFormOfAResponseIsDecoded(t *testing.T) {
 	var handle http.HandlerFunc
-	client := wire.Serve(t, wire.AfterRequest(&handle))
+	client := wire.Serve(t, afterRequest(&handle))
 	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			body, want := goldenAnswer(r)

@@ -5,10 +5,9 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go/internal/test/leak"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
 func TestMain(m *testing.M) {
-	wire.Trust()
+	trust()
 	leak.Main(m)
 }

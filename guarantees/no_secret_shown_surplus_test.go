@@ -115,7 +115,7 @@ func readBesideSurplus(t *testing.T, scheme string, isLate, isChunked bool) {
 	client := wire.NewClient(t, scheme+"://"+wire.ListenRaw(t, func(conn net.Conn) {
 		connections.Add(1)
 		if scheme == "https" {
-			conn = wire.HTTP1(&heldConn{Conn: conn})
+			conn = tlsHTTP1(&heldConn{Conn: conn})
 			defer conn.Close()
 		}
 		surplus(conn, late, isChunked)

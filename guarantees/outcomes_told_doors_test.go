@@ -31,7 +31,7 @@ import (
 // the caller fail.
 func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 	t.Parallel()
-	own, other := wire.NewAuthority(), wire.NewAuthority()
+	own, other := newAuthority(), newAuthority()
 	soon, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	good := &tls.Config{
 		Certificates: []tls.Certificate{own.Issue(soon)}, ClientCAs: own.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
@@ -172,9 +172,9 @@ func TestWithTLSRefusesWhatBreaksTheGuarantees(t *testing.T) {
 		lending.WithHTTPClient(http.DefaultClient))
 	assert.ErrorContains(t, err, "WithTLS is not possible together with WithHTTPClient")
 
-	settings := wire.MutualTLS().Clone()
+	settings := mutualTLS().Clone()
 	client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
-		(&h2Conn{conn: wire.Mutual(conn, "h2"), request: func(c *h2Conn, stream uint32) bool {
+		(&h2Conn{conn: mutualConn(conn, "h2"), request: func(c *h2Conn, stream uint32) bool {
 			c.respond(stream, `"Open"`)
 			return true
 		}}).serve()

@@ -55,7 +55,7 @@ var notThere = []struct {
 func TestIsNotFoundOfEveryRead(t *testing.T) {
 	t.Parallel()
 	var handle http.HandlerFunc
-	client := wire.Serve(t, wire.AfterRequest(&handle))
+	client := wire.Serve(t, afterRequest(&handle))
 	with := func(status int, media, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", media)

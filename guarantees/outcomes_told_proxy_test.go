@@ -54,7 +54,7 @@ func TestProxyFailureIsNamedAndNotSent(t *testing.T) {
 		return
 	}
 	secure := httptest.NewUnstartedServer(nil)
-	secure.Config.ErrorLog = wire.QuietLog
+	secure.Config.ErrorLog = quietLog
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	talks := wire.ListenRaw(t, answers("HTTP/1.1 407 c4n4ry\r\nContent-Length: 6\r\n\r\nc4n4ry"))

@@ -167,7 +167,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 	var body string
 	var attempt lending.Call
 	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { wire.Answer(http.StatusOK, body)(w, r) })
-	client := wire.Serve(t, wire.AfterRequest(&handle),
+	client := wire.Serve(t, afterRequest(&handle),
 		wire.Attempts(func(_ context.Context, a lending.Call) { attempt = a }))
 	table, routes := successes(), catalog.Routes(t)
 	t.Logf("%d answers to each of %d routes", len(table), len(routes))

@@ -272,7 +272,7 @@ func TestStoppedSendIsNotCounted(t *testing.T) {
 func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	server.Config.ErrorLog = wire.QuietLog
+	server.Config.ErrorLog = quietLog
 	attempts := 0
 	address := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // the certificate of another
 	client, err := lending.New(address, lending.WithTokenSource(lending.StaticToken("t")),

@@ -204,8 +204,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 	t.Helper()
 	ctx := t.Context()
 	for _, id := range []lending.ApplicationID{o.application, o.offered} {
-		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id,
-			fake.BankData(), nil))
+		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id, bankData(), nil))
 	}
 	fake.Must(client.Applications.Process(ctx, o.offered))
 	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered,
@@ -342,4 +341,14 @@ func TestUnreadableDocumentIsNotSent(t *testing.T) {
 			new(*lending.PanicError))
 		assert.Empty(t, service.Snapshot().Applications[1].Documents)
 	})
+}
+
+// bankData returns banking data with an account and a transaction, with the field names of the
+// embedded service.
+func bankData() *lending.BankingDataRequest {
+	return &lending.BankingDataRequest{Extra: map[string]any{"accounts": []lendingtest.BankAccount{{
+		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000", AccountType: "checking",
+		Balance:      "48210.55",
+		Transactions: []lendingtest.BankTransaction{{Date: "2026-08-03", Description: "Invoice", Amount: "12500.00"}},
+	}}}}
 }

@@ -191,8 +191,7 @@ func (c *caller) apply() {
 	bank := c.p.sched.commandOf("bank", func(m *simulated) {
 		m.repeats = true
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
-			return happened(client.Applications.AddOrUpdateBankingData(ctx, app,
-				fake.BankData(), nil))
+			return happened(client.Applications.AddOrUpdateBankingData(ctx, app, bankData(), nil))
 		}
 		m.done = inApplication(app, func(a lendingtest.Application) (int, any) { return len(a.Accounts), true })
 	})

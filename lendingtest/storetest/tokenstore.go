@@ -27,14 +27,12 @@ func TokenStore(t *testing.T, place func(t *testing.T) (open func() lending.Toke
 var tokenStoreRules = []rule[tokens]{
 	{"a new store is empty", tokens.empty},
 	{"Load returns the last saved token", tokens.last},
-	{"Save refuses an older token", tokens.older},
-	{"Save compares only the fence", tokens.anyOwner},
+	{"Save refuses an older token, and compares only the fence", tokens.fenced},
 	{"a lease lasts for ttl from now", tokens.fromNow},
 	{"a lease expires", tokens.ends},
 	{"Release ends the lease of its owner only", tokens.release},
 	{"the fence is higher with every lease", tokens.rises},
-	{"processes share the token", tokens.sharedToken},
-	{"processes share the lease", tokens.sharedLease},
+	{"processes share the token and the lease", tokens.shared},
 	{"one of many parallel Acquires gets the lease", tokens.oneOfMany},
 	{"parallel Saves are not mixed", tokens.unmixed},
 	{"methods return when their context has ended", tokens.contexts},
@@ -129,27 +127,19 @@ func (s tokens) last() {
 	}
 }
 
-func (s tokens) older() {
-	slow := s.acquire("slow", long)
-	s.releases("slow")
-	kept := token(s.acquire("fast", long), "new")
-	s.save(kept)
-	s.refused(token(slow, "old"))
-	s.loads(kept, "what was refused must not be kept")
-	s.save(token(kept.Fence, "newer"))
-	s.loads(token(kept.Fence, "newer"), "an equal fence is not higher")
-}
-
-func (s tokens) anyOwner() {
+func (s tokens) fenced() {
 	slow := token(s.acquire("slow", long), "made under an earlier lease")
 	s.releases("slow")
 	fast := s.acquire("fast", long)
 	s.save(slow)
 	s.loads(slow, "nothing newer was kept, whoever has the lease")
-	s.save(token(fast, "made under the lease"))
+	kept := token(fast, "made under the lease")
+	s.save(kept)
+	s.refused(slow)
+	s.loads(kept, "what was refused must not be kept")
 	s.releases("fast")
 	s.save(token(fast, "saved after the lease"))
-	s.loads(token(fast, "saved after the lease"), "nothing newer was kept, and nobody has the lease")
+	s.loads(token(fast, "saved after the lease"), "an equal fence is not higher, and nobody has the lease")
 }
 
 func (s tokens) fromNow() {
@@ -196,28 +186,21 @@ func (s tokens) rises() {
 	}
 }
 
-func (s tokens) sharedToken() {
+func (s tokens) shared() {
 	other := s.another()
 	kept := token(s.acquire("a", long), "saved by one")
 	s.save(kept)
 	other.loads(kept, "another process has saved it")
+	other.held("b", "a has it, in another process")
+	again := other.acquire("a", long)
+	s.require(again == kept.Fence, "Acquire for the owner of the lease, in another process: got fence %d, want %d", again, kept.Fence)
 	s.releases("a")
 	next := token(other.acquire("b", long), "saved by the other")
+	s.require(next.Fence > again, "Acquire after a lease of another process: got fence %d, want one above %d", next.Fence, again)
+	s.held("a", "b has it, in another process")
 	other.save(next)
 	s.loads(next, "another process has saved it")
 	s.refused(kept)
-}
-
-func (s tokens) sharedLease() {
-	other := s.another()
-	fence := s.acquire("a", long)
-	other.held("b", "a has it, in another process")
-	again := other.acquire("a", long)
-	s.require(again == fence, "Acquire for the owner of the lease, in another process: got fence %d, want %d", again, fence)
-	s.releases("a")
-	next := other.acquire("b", long)
-	s.require(next > fence, "Acquire after a lease of another process: got fence %d, want one above %d", next, fence)
-	s.held("a", "b has it, in another process")
 }
 
 func (s tokens) oneOfMany() {

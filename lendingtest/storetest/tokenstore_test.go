@@ -151,18 +151,20 @@ func TestTokenStoreFindsFlaws(t *testing.T) {
 	}, map[string][]string{
 		"a new store is empty":              {"shows a lease as a token"},
 		"Load returns the last saved token": {"cuts a text"},
-		"Save refuses an older token":       {"refuses an equal fence", "keeps what it refuses"},
-		"Save compares only the fence":      {"saves for the owner of the lease alone"},
-		"a lease lasts for ttl from now":    {"does not prolong", "does not shorten"},
+		"Save refuses an older token, and compares only the fence": {
+			"refuses an equal fence", "keeps what it refuses", "saves for the owner of the lease alone",
+		},
+		"a lease lasts for ttl from now": {"does not prolong", "does not shorten"},
 		"a lease expires": {
 			"has leases that do not end", "ends a lease early", "ends a token with the lease",
 		},
 		"Release ends the lease of its owner only": {
 			"lets anybody release", "does not release", "fails to release what is another's",
 		},
-		"the fence is higher with every lease":         {"gives an owner the fence that it had"},
-		"processes share the token":                    {"caches what it has loaded", "is each process's own"},
-		"processes share the lease":                    {"is each process's own", "gives the owner another fence"},
+		"the fence is higher with every lease": {"gives an owner the fence that it had"},
+		"processes share the token and the lease": {
+			"caches what it has loaded", "is each process's own", "gives the owner another fence",
+		},
 		"one of many parallel Acquires gets the lease": {"looks before it locks"},
 		"parallel Saves are not mixed":                 {"writes the fence before the text"},
 		"methods return when their context has ended":  {"outlasts its context"},

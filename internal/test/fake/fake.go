@@ -79,15 +79,6 @@ func Credentials(service interface{ TwoFactorCode(string) string }) lending.Cred
 	}
 }
 
-// BankData returns banking data with an account and a transaction, with the field names of the embedded service.
-func BankData() *lending.BankingDataRequest {
-	return &lending.BankingDataRequest{Extra: map[string]any{"accounts": []lendingtest.BankAccount{{
-		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000", AccountType: "checking",
-		Balance:      "48210.55",
-		Transactions: []lendingtest.BankTransaction{{Date: "2026-08-03", Description: "Invoice", Amount: "12500.00"}},
-	}}}}
-}
-
 // InBubble runs test on fake time, with a service without sockets.
 func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
 	t.Helper()

@@ -3,11 +3,8 @@ package wire
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,9 +19,6 @@ import (
 // BasePath comes before every route of these services, so a client that loses the base path
 // fails.
 const BasePath = "/base/path"
-
-// QuietLog discards the log of a server.
-var QuietLog = log.New(io.Discard, "", 0)
 
 // Listen starts a service in which handler answers all requests below BasePath, and returns its
 // base URL. A request outside BasePath fails the test.
@@ -66,34 +60,6 @@ func ListenRaw(t *testing.T, handle func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// trusted issues the certificates of HTTP1 and HTTP2.
-var trusted = sync.OnceValue(NewAuthority)
-
-// certificate has an elliptic key, which costs a handshake a tenth of the RSA key of httptest.
-var certificate = sync.OnceValue(func() tls.Certificate { return trusted().Issue(forEver) })
-
-// Trust has every client of the process trust services over TLS, those of httptest too. The main
-// package needs the line //go:debug x509usefallbackroots=1.
-func Trust() {
-	server := httptest.NewUnstartedServer(nil)
-	server.StartTLS()
-	defer server.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	roots.AddCert(trusted().root.Leaf)
-	x509.SetFallbackRoots(roots)
-}
-
-// HTTP2 returns conn over TLS, and speaks HTTP/2 on it.
-func HTTP2(conn net.Conn) net.Conn {
-	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}, NextProtos: []string{"h2"}})
-}
-
-// HTTP1 returns conn over TLS, and speaks HTTP/1.1 on it.
-func HTTP1(conn net.Conn) net.Conn {
-	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}})
-}
-
 // Serve calls Listen and returns a client with a token.
 func Serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lending.Client {
 	t.Helper()
@@ -125,15 +91,6 @@ func Plain(contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		_, _ = w.Write([]byte(body))
-	}
-}
-
-// AfterRequest returns a handler that reads the whole request and then calls *handle. The client
-// does not accept an earlier success as the success of an upload.
-func AfterRequest(handle *http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		(*handle)(w, r)
 	}
 }
 
