@@ -107,7 +107,7 @@ docs: tools ## Comments name existing declarations, comments and tests are plain
 api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do, and no store of a release; REF=v1.2.0 compares with that version
 	@tools/api.sh $(BIN)/apidiff $(REF)
 
-released: proxy ## An empty module gets every module of the last commit offline, by GOPROXY and by tags, and runs README's programs
+released: proxy ## An empty module gets every module of the last commit offline, and runs README's programs
 	@tools/released.sh
 
 # The behavior of net/http, encoding/json, crypto and testing/synctest differs between versions of Go, and shows here. A
@@ -163,7 +163,7 @@ doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 
 # The same commit makes the same bytes: no path, build id or version control of this machine goes in.
 proxy: ## Write the modules of the last commit into dist/goproxy, a file GOPROXY, and their checksums into dist/NOTES.md
-	@rm -rf dist; mkdir -p dist; go -C tools build -o $(BIN)/release ./release; $(BIN)/release
+	@tools/proxy.sh
 
 # Tests that use internal/test/released read the stores of every release in each run, and write a release only once.
 golden: ## Write the stores of this release, by the tests that read those of all releases; commit them before make release

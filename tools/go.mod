@@ -12,10 +12,7 @@ tool (
 	golang.org/x/vuln/cmd/govulncheck
 )
 
-require (
-	golang.org/x/mod v0.42.0
-	golang.org/x/tools v0.52.0
-)
+require golang.org/x/tools v0.52.0
 
 require (
 	4d63.com/gocheckcompilerdirectives v1.4.0 // indirect
@@ -221,6 +218,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
 	golang.org/x/exp/typeparams v0.0.0-20260811152304-ee035b5b010f // indirect
+	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
 	golang.org/x/pkgsite v0.0.0-20260206173353-2a8da3345a36 // indirect
