@@ -107,6 +107,9 @@ func TestRunThatCannotBegin(t *testing.T) {
 		}, "ask for the rights of a partner"},
 		{"no file", func(_ *variant, o *Options) { o.File = "" }, "need File"},
 		{"no e-mail address", func(_ *variant, o *Options) { o.Email = "tests" }, "needs Email"},
+		{"no number", func(_ *variant, o *Options) { o.Withdraw = "abc" }, "Withdraw is no amount"},
+		{"nothing to withdraw", func(_ *variant, o *Options) { o.Withdraw = "-1" }, "Withdraw is no amount"},
+		{"no JSON number", func(_ *variant, o *Options) { o.Withdraw = "0x10p1" }, "Withdraw is no amount"},
 		{"no loan", func(_ *variant, o *Options) { o.Loan = lending.LoanID{} }, "needs Loan and OTP"},
 		{
 			"the file of another service", func(_ *variant, o *Options) { write(o.File, `{"version":1,"service":"x"}`) },
@@ -199,7 +202,7 @@ func TestFirstRecordsOfAListAreNoChange(t *testing.T) {
 		`{"list":[{"a":1}],"null":7,"in":[{"list":[1]}],"map":{"bob@example.com":[1]},"number":1}`: 0,
 		`{"list":[],"null":{"a":1},"in":[{"list":{}}],"map":{"bob@example.com":[]},"number":"x"}`:  2,
 	} {
-		assert.Len(t, differences(known, learn(body)), changes, body)
+		assert.Len(t, differences(known, learn(body))["fields"], changes, body)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 
 // hooks receives the webhooks of the walk. It answers the first delivery with 500.
 type hooks struct {
+	*prober
+
 	mu     sync.Mutex
 	secret string
 	all    []delivery
@@ -52,11 +54,11 @@ func (h *hooks) received() []delivery {
 }
 
 // subscribe subscribes the customer.
-func (h *hooks) subscribe(ctx context.Context, p *prober) error {
-	p.o.Listen(h)
-	return p.lag(ctx, "get-subscription", true, func() bool {
-		ensured, err := p.client.Webhooks.Ensure(ctx, lending.ForCustomer(p.run.Customer),
-			lending.WebhookSubscription{WebhookURI: p.o.WebhookURL})
+func (h *hooks) subscribe(ctx context.Context, _ bool) error {
+	h.o.Listen(h)
+	return h.lag(ctx, "get-subscription", true, func() bool {
+		ensured, err := h.client.Webhooks.Ensure(ctx, lending.ForCustomer(h.run.Customer),
+			lending.WebhookSubscription{WebhookURI: h.o.WebhookURL})
 		if err == nil {
 			h.secret = ensured.Subscription.Secret.Reveal()
 		}
@@ -65,16 +67,16 @@ func (h *hooks) subscribe(ctx context.Context, p *prober) error {
 }
 
 // judge ends the subscription, and looks at the deliveries.
-func (h *hooks) judge(ctx context.Context, p *prober) {
-	_ = p.client.Webhooks.Unregister(ctx, lending.ForCustomer(p.run.Customer), lending.WebhookSubscription{WebhookURI: p.o.WebhookURL})
+func (h *hooks) judge(ctx context.Context) {
+	_ = h.client.Webhooks.Unregister(ctx, lending.ForCustomer(h.run.Customer), lending.WebhookSubscription{WebhookURI: h.o.WebhookURL})
 	if h.secret == "" {
-		p.unseen("webhook events", "the run was interrupted")
+		h.unseen("webhook events", "the run was interrupted")
 		return
 	}
-	p.until(ctx, func() bool { return len(h.received()) > 1 })
-	wait(ctx, p.o.LagLimit) // for repetitions
+	h.until(ctx, func() bool { return len(h.received()) > 1 })
+	wait(ctx, h.o.LagLimit) // for repetitions
 	for name, value := range told(h.secret, h.received()) {
-		p.fact(name, value)
+		h.fact(name, value)
 	}
 }
 

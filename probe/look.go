@@ -16,7 +16,7 @@ import (
 
 // look reads.
 func (p *prober) look(ctx context.Context) {
-	p.say("Reading each kind of record with a random identifier.")
+	p.t.Logf("Reading each kind of record with a random identifier.")
 	c, id := p.client, uuid.New()
 	application, customer, loan := lending.ApplicationID(id), lending.CustomerID(id), lending.LoanID(id)
 	for name, call := range map[string]func(context.Context) error{
@@ -37,11 +37,11 @@ func (p *prober) look(ctx context.Context) {
 	} {
 		p.ask(ctx, "absence: "+name, form, call)
 	}
-	p.say("Reading a loan with an identifier that is no UUID.")
+	p.t.Logf("Reading a loan with an identifier that is no UUID.")
 	p.ask(ctx, "malformed identifier", form, read(c.Do, lending.RawRequest{
 		Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{"7"},
 	}))
-	p.say("Reading the records of the partner, the customer and the loan.")
+	p.t.Logf("Reading the records of the partner, the customer and the loan.")
 	if !p.o.Partner.IsZero() {
 		p.partner(ctx)
 	}

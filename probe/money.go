@@ -51,7 +51,7 @@ func (p *prober) start(ctx context.Context, _ bool) error {
 // confirm moves the money. If an earlier run has begun it, its password may have expired.
 func (p *prober) confirm(ctx context.Context, again bool) error {
 	if again {
-		p.say("  asking the service for a new one-time password")
+		p.t.Logf("  asking the service for a new one-time password")
 		_, _ = p.client.Loans.ResendWithdrawalOTP(ctx, p.o.Loan) // refused if the money has moved
 	}
 	withdrawals, transactions, err := p.counts(ctx)

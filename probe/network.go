@@ -21,7 +21,7 @@ const pause = 2 * time.Second
 
 // network measures the connection and the gateway with requests that need no token.
 func (p *prober) network(ctx context.Context) error {
-	p.say("Reading a path that does not exist, three times.")
+	p.t.Logf("Reading a path that does not exist, three times.")
 	client := http.Client{Transport: http.DefaultTransport, Timeout: p.o.LagLimit}
 	if p.o.HTTPClient != nil {
 		client.Transport = p.o.HTTPClient.Transport
@@ -66,9 +66,9 @@ func (p *prober) session(ctx context.Context, token lending.Token) {
 	if !token.Expires.IsZero() {
 		p.fact("token life", ceiling(time.Until(token.Expires).Round(time.Minute)))
 	}
-	p.say("Reading with a random token.")
+	p.t.Logf("Reading with a random token.")
 	p.fact("token refused", p.withToken(ctx, lending.StaticToken(uuid.NewString())))
-	p.say("Refreshing the token, and reading with the old one.")
+	p.t.Logf("Refreshing the token, and reading with the old one.")
 	if _, err := p.client.Auth.RefreshToken(ctx); err != nil {
 		p.unseen("refresh", reason(err))
 		return
@@ -147,7 +147,7 @@ func (p *prober) until(ctx context.Context, seen func() bool) (time.Duration, bo
 		}
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
-			p.say("  still waiting, for at most %s", p.o.LagLimit)
+			p.t.Logf("  still waiting, for at most %s", p.o.LagLimit)
 		}
 	}
 }

@@ -29,35 +29,33 @@ func TestWholeOrderEndsWithTheAdvice(t *testing.T) {
 			t.Run(name+either(taught, " taught", ""), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					v, _ := plant(t)
-					result := Run(&log{TB: t}, v.options(t))
-					require.NoError(t, result.Err)
-					v, _ = plant(t)
+					advice := learned(t, name)
 					if taught {
-						v = teach(t, v, result.Service)
+						v = teach(t, advice)
 					}
-					carryOut(t, v, result)
+					carryOut(t, v, advice)
 				})
 			})
 		}
 	}
 }
 
-// teach returns lendingtest with the knowledge about a planted service.
-func teach(t *testing.T, v *variant, learned *Service) *variant {
+// teach returns lendingtest with the knowledge about a service.
+func teach(t *testing.T, known *Service) *variant {
 	t.Helper()
-	text, err := json.Marshal(learned)
+	text, err := json.Marshal(known)
 	require.NoError(t, err)
 	taught := newVariant(t, lendingtest.WithService(text), lendingtest.OnlySeen())
-	if v.proto == "" {
+	if known.Facts["protocol"] == "HTTP/1.1" {
 		taught.closing(t)
 	}
 	return taught
 }
 
-func carryOut(t *testing.T, v *variant, advice Result) {
+func carryOut(t *testing.T, v *variant, advice *Service) {
 	t.Helper()
 	lost := []string{onboarding.CreateApplication, onboarding.Process, onboarding.Sign, onboarding.Confirm}
-	if advice.Service.Facts["e-mail identifies"] == "the id of the creation" { // else a check of the partner's own
+	if advice.Facts["e-mail identifies"] == "the id of the creation" { // else a check of the partner's own
 		lost = append(lost, onboarding.CreateCustomer)
 	}
 	for i, route := range lost {
@@ -65,7 +63,7 @@ func carryOut(t *testing.T, v *variant, advice Result) {
 		v.Fail(route, lendingtest.Fault{ResetAfter: true, Late: late})
 	}
 	keys, err := idempotency.NewLog(store.NewMemory(), &idempotency.Options{
-		MaxLateness: advice.MaxLateness, SafeToRepeat: order.SafeToRepeat,
+		MaxLateness: advice.maxLateness(), SafeToRepeat: order.SafeToRepeat,
 	})
 	require.NoError(t, err)
 	client, err := lending.New("http://127.0.0.1", lending.WithCredentials(fake.Credentials(v.Service)),

@@ -173,6 +173,8 @@ func (p *prober) open(ctx context.Context) error {
 		return errors.New("lending/probe: creating needs Email, an address of yours")
 	case p.o.Withdraw != "" && (p.o.Loan.IsZero() || p.o.OTP == nil):
 		return errors.New("lending/probe: a withdrawal needs Loan and OTP")
+	case p.o.Withdraw != "" && !isAmount(p.o.Withdraw):
+		return errors.New("lending/probe: Withdraw is no amount; give a positive number such as 2500.00")
 	}
 	var err error
 	if !p.o.Create && p.o.Withdraw == "" {
@@ -198,6 +200,12 @@ func (p *prober) open(ctx context.Context) error {
 	return err
 }
 
+// isAmount reports whether the service can read an amount.
+func isAmount(n json.Number) bool {
+	amount, err := n.Float64()
+	return err == nil && amount > 0 && json.Valid([]byte(n))
+}
+
 // options adds the caller's HTTP client.
 func (p *prober) options(all ...lending.Option) []lending.Option {
 	if p.o.HTTPClient != nil {
@@ -207,13 +215,13 @@ func (p *prober) options(all ...lending.Option) []lending.Option {
 }
 
 func (p *prober) all(ctx context.Context) error {
-	p.say("Signing in.")
+	p.t.Logf("Signing in.")
 	token, err := p.client.Session().Token(ctx)
 	if err != nil {
 		return noEntry(err)
 	}
 	if p.run.Begun["customer"] {
-		p.say("Going on with run %s of %s.", p.run.Run, p.run.Started.Format(time.DateTime))
+		p.t.Logf("Going on with run %s of %s.", p.run.Run, p.run.Started.Format(time.DateTime))
 	}
 	if err := p.network(ctx); err != nil {
 		return err
@@ -288,8 +296,6 @@ func mediaType(h http.Header) string {
 	return kind
 }
 
-func (p *prober) say(format string, args ...any) { p.t.Logf(format, args...) }
-
 // fact records a measured value, a word, a status or a duration and never a value of a record, for an
 // assumption or for "assumption: subject".
 func (p *prober) fact(name, value string) { p.run.Learned.Facts[name] = value }
@@ -302,43 +308,25 @@ func (p *prober) unseen(name, why string) {
 
 // result compares the facts with those of the earlier run, or with the assumptions.
 func (p *prober) result() Result {
-	against := cmp.Or(p.o.Against, Assumed())
-	r := Result{Service: p.run.Learned, Made: p.run.Made}
-	found := map[string][]string{}
-	for _, d := range differences(against, p.run.Learned) {
-		found[d.assumption] = append(found[d.assumption], d.text)
+	learned := p.run.Learned
+	r := Result{Service: learned, Made: p.run.Made, MaxLateness: learned.maxLateness()}
+	seen := map[string]bool{"fields": p.allowed > 0, "words": p.allowed > 0}
+	for name := range learned.Facts {
+		name, _, _ = strings.Cut(name, ": ")
+		seen[name] = true
 	}
-	longest, measured := time.Duration(0), false
-	for name, value := range p.run.Learned.Facts {
-		if d, err := time.ParseDuration(value); err == nil && (strings.HasPrefix(name, "read lag") || name == "late execution") {
-			longest, measured = max(longest, d), true
-		}
-	}
-	if measured {
-		late, _ := time.ParseDuration(p.run.Learned.Facts["late execution"])
-		r.MaxLateness = max(10*time.Second, (2 * (longest + late)).Round(10*time.Second))
-	}
+	found := differences(cmp.Or(p.o.Against, Assumed()), learned)
 	for _, a := range assumption.All() {
 		f := Finding{Name: a.Name, State: Held, Lines: found[a.Name]}
 		switch {
 		case len(f.Lines) > 0:
 			f.State, f.Set = Differs, a.Set
-		case !p.saw(a.Name):
+		case !seen[a.Name]:
 			f.State, f.Lines = NotSeen, []string{cmp.Or(p.why[a.Name], p.missing(a))}
 		}
 		r.Findings = append(r.Findings, f)
 	}
 	return r
-}
-
-// saw reports whether the run has measured an assumption.
-func (p *prober) saw(name string) bool {
-	for key := range p.run.Learned.Facts {
-		if key == name || strings.HasPrefix(key, name+": ") {
-			return true
-		}
-	}
-	return (name == "fields" || name == "words") && p.allowed > 0
 }
 
 // missing tells why an assumption was not measured.

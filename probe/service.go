@@ -91,16 +91,29 @@ func writeFile(path string, text []byte) error {
 	return nil
 }
 
-// difference is a change of the service, with the name of its assumption.
-type difference struct{ assumption, text string }
+// maxLateness returns the least MaxLateness of a log that agrees with the waits of a run; 0 without waits.
+func (s *Service) maxLateness() time.Duration {
+	longest, measured := time.Duration(0), false
+	for name, value := range s.Facts {
+		if d, err := time.ParseDuration(value); err == nil && (strings.HasPrefix(name, "read lag") || name == "late execution") {
+			longest, measured = max(longest, d), true
+		}
+	}
+	if !measured {
+		return 0
+	}
+	late, _ := time.ParseDuration(s.Facts["late execution"])
+	return max(10*time.Second, (2 * (longest + late)).Round(10*time.Second))
+}
 
-// differences compares the facts and shapes of both services.
-func differences(earlier, later *Service) (all []difference) {
+// differences compares the facts and shapes of both services, and returns the lines by assumption.
+func differences(earlier, later *Service) map[string][]string {
+	found := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(later.Facts)) {
 		was, known := earlier.Facts[name]
 		if now := later.Facts[name]; known && !alike(was, now) {
 			assumption, subject, _ := strings.Cut(name, ": ")
-			all = append(all, difference{assumption, strings.TrimSpace(subject + " was " + was + ", is " + now)})
+			found[assumption] = append(found[assumption], strings.TrimSpace(subject+" was "+was+", is "+now))
 		}
 	}
 	before, after := shapes.Seen{}, later.Shapes.Merge(nil) // a copy
@@ -114,15 +127,15 @@ func differences(earlier, later *Service) (all []difference) {
 	}
 	for _, line := range shapes.Changes(before, after) {
 		if rest, of := strings.CutPrefix(line, Refusals+" "); of {
-			all = append(all, difference{"problem record", rest})
+			found["problem record"] = append(found["problem record"], rest)
 		} else {
-			all = append(all, difference{"fields", line})
+			found["fields"] = append(found["fields"], line)
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(after)) {
-		all = append(all, respelt(route+" ", before[route], after[route])...)
+		respelt(found, route+" ", before[route], after[route])
 	}
-	return all
+	return found
 }
 
 // forgetUnknown removes places of now without a counterpart in was: the records of a list or map that
@@ -157,11 +170,11 @@ func alike(was, now string) bool {
 	return (a - b).Abs() <= max(time.Second, max(a, b)/4)
 }
 
-// respelt returns the words of a place that are spelt in another way, and the times in another
-// form. Another word is no change.
-func respelt(path string, was, now *shapes.Shape) (all []difference) {
+// respelt adds the words of a place that are spelt in another way, and the times in another form.
+// Another word is no change.
+func respelt(found map[string][]string, path string, was, now *shapes.Shape) {
 	if was == nil || now == nil {
-		return nil
+		return
 	}
 	earlier := map[string]string{}
 	for _, word := range slices.Sorted(maps.Keys(was.Words)) {
@@ -169,17 +182,17 @@ func respelt(path string, was, now *shapes.Shape) (all []difference) {
 	}
 	for _, word := range slices.Sorted(maps.Keys(now.Words)) {
 		if known := earlier[letters(word)]; known != "" && was.Words[word] == 0 {
-			all = append(all, difference{"words", path + " was " + known + ", is " + word})
+			found["words"] = append(found["words"], path+" was "+known+", is "+word)
 		}
 	}
 	if before, after := zones(was), zones(now); before != "" && after != "" && !strings.Contains(before, after) {
-		all = append(all, difference{"fields", path + ": was a time " + before + ", is a time " + after})
+		found["fields"] = append(found["fields"], path+": was a time "+before+", is a time "+after)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now.Fields)) {
-		all = append(all, respelt(path+"."+name, was.Fields[name], now.Fields[name])...)
+		respelt(found, path+"."+name, was.Fields[name], now.Fields[name])
 	}
-	all = append(all, respelt(path+"[]", was.Items, now.Items)...)
-	return append(all, respelt(path+".*", was.Values, now.Values)...)
+	respelt(found, path+"[]", was.Items, now.Items)
+	respelt(found, path+".*", was.Values, now.Values)
 }
 
 // zones tells how the times of a place name their zone. Package shapes takes a wider kind of time for

@@ -45,8 +45,8 @@ type state struct {
 
 	Lag time.Duration `json:"lag,omitempty"` // the longest so far
 
-	Learned *Service       `json:"learned"`
-	Entries []*store.Entry `json:"entries"`
+	Learned *Service               `json:"learned"`
+	Entries map[string]store.Entry `json:"entries"` // by key
 
 	mu   sync.Mutex
 	path string // "" keeps nothing
@@ -77,7 +77,7 @@ func openState(path, service string, now time.Time) (*state, error) {
 	}
 	*s = state{
 		Version: version, Service: service, Run: uuid.NewString()[:8], Started: now.UTC().Truncate(time.Second), Made: s.Made,
-		Begun: map[string]bool{}, Done: map[string]bool{}, Learned: newService(), path: path,
+		Begun: map[string]bool{}, Done: map[string]bool{}, Learned: newService(), Entries: map[string]store.Entry{}, path: path,
 	}
 	err = s.change(func() {}) // so that a run with a file that nobody can write ends before it begins
 	return s, err
@@ -108,11 +108,9 @@ type entries struct {
 func openEntries(ctx context.Context, run *state) (store.Store, error) {
 	memory := store.NewMemory()
 	for _, entry := range run.Entries {
-		again := *entry
-		for again.Revision = 0; again.Revision < entry.Revision; again.Revision++ {
-			if err := memory.Save(ctx, again); err != nil {
-				return nil, err
-			}
+		entry.Revision = 0
+		if err := memory.Save(ctx, entry); err != nil {
+			return nil, err
 		}
 	}
 	return &entries{memory, run}, nil
@@ -140,15 +138,9 @@ func (e *entries) keep(ctx context.Context, key string) error {
 		return err
 	}
 	return e.run.change(func() {
-		var rest []*store.Entry
-		for _, entry := range e.run.Entries {
-			if entry.Key != key {
-				rest = append(rest, entry)
-			}
-		}
+		delete(e.run.Entries, key)
 		if now != nil {
-			rest = append(rest, now)
+			e.run.Entries[key] = *now
 		}
-		e.run.Entries = rest
 	})
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,10 +26,10 @@ type step struct {
 func (p *prober) steps(ctx context.Context, all []step) error {
 	for _, s := range all {
 		if p.run.Done[s.name] {
-			p.say("Done by the earlier run: %s.", s.name)
+			p.t.Logf("Done by the earlier run: %s.", s.name)
 			continue
 		}
-		p.say("%s", s.says)
+		p.t.Logf("%s", s.says)
 		again := p.run.Begun[s.name]
 		err := p.run.change(func() { p.run.Begun[s.name] = true })
 		if err == nil {
@@ -61,7 +62,7 @@ func (p *prober) mutate(ctx context.Context, name string, call func(context.Cont
 		if err == nil || next.Person || !next.Retry || time.Now().Add(after).After(end) || !wait(ctx, after) {
 			return err
 		}
-		p.say("  %s", next)
+		p.t.Logf("  %s", next)
 	}
 }
 
@@ -91,31 +92,20 @@ func (p *prober) lag(ctx context.Context, name string, again bool, seen func() b
 	return p.run.change(func() { p.run.Lag = max(p.run.Lag, lag) })
 }
 
-// settle waits until reads show the mutations so far.
-func (p *prober) settle(ctx context.Context) { wait(ctx, p.run.Lag+p.run.Lag/4) }
-
 // walk creates a customer and an application, and goes up to the offer.
 func (p *prober) walk(ctx context.Context) error {
 	local, host, _ := strings.Cut(p.o.Email, "@")
-	if p.run.Email == "" {
-		p.run.Email = fmt.Sprintf("%s+probe-%s@%s", local, p.run.Run, host)
-	}
-	password := lending.NewSecret("Probe-" + uuid.NewString()) // the log compares no secrets
-	customer := lending.UserRequest{
-		FirstName: "Lending", LastName: "Probe " + p.run.Run, Email: p.run.Email, Password: password, MobileNumber: "4155550100",
-	}
+	p.run.Email = cmp.Or(p.run.Email, fmt.Sprintf("%s+probe-%s@%s", local, p.run.Run, host))
+	hooks := &hooks{prober: p}
 	all := []step{
 		plain("wrong password", "Signing in as a user who does not exist.", p.wrongPassword),
-		{"customer", "Creating a marked customer, and reading until the customer appears.", func(ctx context.Context, again bool) error {
-			return p.createCustomer(ctx, customer, again)
-		}},
-		{"duplicate customer", "Creating the same customer again.", func(ctx context.Context, _ bool) error {
-			return p.duplicate(ctx, customer)
-		}},
+		{"customer", "Creating a marked customer, and reading until the customer appears.", p.createCustomer},
+		{"duplicate customer", "Creating the same customer again.", p.duplicate},
 		plain("empty lists", "Reading the customer's empty lists.", func(ctx context.Context) {
 			p.ask(ctx, "empty list: get-customer-applications", form, read(p.client.Applications.ListByCustomer, p.run.Customer))
 			p.ask(ctx, "empty list: get-customer-loans", form, read(p.client.Loans.ListByCustomer, p.run.Customer))
 		}),
+		{"webhooks", "Subscribing the customer to webhooks.", hooks.subscribe},
 		{"application", "Creating an application, and reading until the application appears.", p.createApplication},
 		plain("late execution", "Sending a new name three times, and leaving before the response.", p.late),
 		plain("same name", "Sending the same name twice.", func(ctx context.Context) {
@@ -131,9 +121,10 @@ func (p *prober) walk(ctx context.Context) error {
 		{"processing", "Processing the application, and reading until the offer appears.", p.process},
 		{"second processing", "Processing the application a second time.", p.processAgain},
 		plain("records", "Reading all records of the application.", func(ctx context.Context) {
-			p.settle(ctx)
+			wait(ctx, p.run.Lag+p.run.Lag/4)
 			p.customer(ctx, p.run.Customer)
 		}),
+		plain("webhooks received", "Ending the subscription, and waiting for repeated webhooks.", hooks.judge),
 		{"cancellation", "Cancelling the application.", func(ctx context.Context, _ bool) error {
 			err := p.client.Applications.Cancel(ctx, p.run.Application)
 			if lending.OutcomeOf(err) == lending.OutcomeRejected { // an earlier run may have cancelled it
@@ -142,15 +133,8 @@ func (p *prober) walk(ctx context.Context) error {
 			return err
 		}},
 	}
-	if p.o.WebhookURL != "" && p.o.Listen != nil {
-		hooks := &hooks{}
-		first := step{"webhooks", "Subscribing the customer to webhooks.", func(ctx context.Context, _ bool) error {
-			return hooks.subscribe(ctx, p)
-		}}
-		last := plain("webhooks received", "Ending the subscription, and waiting for repeated webhooks.",
-			func(ctx context.Context) { hooks.judge(ctx, p) })
-		all = slices.Insert(all, len(all)-1, last)
-		all = slices.Insert(all, 4, first)
+	if p.o.WebhookURL == "" || p.o.Listen == nil {
+		all = slices.DeleteFunc(all, func(s step) bool { return strings.HasPrefix(s.name, "webhooks") })
 	}
 	return p.steps(ctx, all)
 }
@@ -170,9 +154,17 @@ func (p *prober) wrongPassword(ctx context.Context) {
 	})
 }
 
-func (p *prober) createCustomer(ctx context.Context, customer lending.UserRequest, again bool) error {
+// marked is the customer of the run.
+func (p *prober) marked() lending.UserRequest {
+	return lending.UserRequest{
+		FirstName: "Lending", LastName: "Probe " + p.run.Run, Email: p.run.Email, MobileNumber: "4155550100",
+		Password: lending.NewSecret("Probe-" + uuid.NewString()), // the log compares no secrets
+	}
+}
+
+func (p *prober) createCustomer(ctx context.Context, again bool) error {
 	err := p.mutate(ctx, "customer", func(ctx context.Context) error {
-		created, err := p.client.Applications.CreateCustomer(ctx, customer)
+		created, err := p.client.Applications.CreateCustomer(ctx, p.marked())
 		if err == nil {
 			p.run.Customer = created.ID
 		}
@@ -210,7 +202,7 @@ func either(first bool, one, other string) string {
 	return other
 }
 
-func (p *prober) duplicate(ctx context.Context, customer lending.UserRequest) error {
+func (p *prober) duplicate(ctx context.Context, _ bool) error {
 	var second *lending.UserResponse
 	p.ask(ctx, "duplicate customer", func(r lending.Response, err error) string {
 		if err != nil {
@@ -218,7 +210,7 @@ func (p *prober) duplicate(ctx context.Context, customer lending.UserRequest) er
 		}
 		return either(second.ID == p.run.Customer, "200 with the first id", "200 with a second customer")
 	}, func(ctx context.Context) (err error) {
-		second, err = p.client.Applications.CreateCustomer(ctx, customer)
+		second, err = p.client.Applications.CreateCustomer(ctx, p.marked())
 		return err
 	})
 	if second == nil || second.ID.IsZero() || second.ID == p.run.Customer {
@@ -262,7 +254,11 @@ func (p *prober) late(ctx context.Context) {
 	for try := range 3 {
 		name := fmt.Sprintf("Lending probe %s late %d", p.run.Run, try)
 		leaving, leave := context.WithCancel(ctx)
-		traced := httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { leave() }})
+		traced := httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{WroteRequest: func(wrote httptrace.WroteRequestInfo) {
+			if wrote.Err == nil { // else the service has nothing to execute
+				leave()
+			}
+		}})
 		_, _ = p.client.Applications.UpdateName(traced, p.run.Application, name)
 		leave()
 		after, ok := p.until(ctx, func() bool {
@@ -333,7 +329,7 @@ func (p *prober) bankData(ctx context.Context) {
 		}) {
 			return
 		}
-		p.settle(ctx)
+		wait(ctx, p.run.Lag+p.run.Lag/4)
 		accounts, err := p.client.Approval.BankAccounts(hushed(ctx), p.run.Application)
 		if err != nil {
 			p.unseen("same value", reason(err))

@@ -172,6 +172,11 @@ func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io
 		return ask(ctx, "The service has sent a one-time password for the withdrawal. Enter it: ")
 	}
 	s.Withdraw = json.Number(s.withdraw)
+	if s.out != "" {
+		if err := writable(s.out); err != nil {
+			return err
+		}
+	}
 	if s.against != "" {
 		if s.Against, err = probe.Load(s.against); err != nil {
 			return err
@@ -191,6 +196,18 @@ func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io
 		s.listen = ""
 	}
 	return nil
+}
+
+// writable returns an error if Save cannot write a file.
+func writable(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder; name a file", path)
+	}
+	next, err := os.Create(path + ".new") //nolint:gosec // the file of a flag
+	if err != nil {
+		return err
+	}
+	return errors.Join(next.Close(), os.Remove(next.Name()))
 }
 
 // listener opens the port for webhooks, if there is an address.

@@ -116,6 +116,9 @@ func TestWrongUsage(t *testing.T) {
 		{"no file", "no such file", []string{"-against", "none.json"}},
 		{"no bank data", "no such file", []string{"-bank-data", "none.json"}},
 		{"bank data that is no JSON", "is not JSON", []string{"-bank-data", "data.txt"}},
+		{"a folder that does not exist", "no such file", []string{"-out", "none/service.json"}},
+		{"a folder", "is a folder", []string{"-out", "."}},
+		{"no amount", "Withdraw is no amount", []string{"-withdraw", "abc", "-loan", lendingtest.PartnerID}},
 		{"creating without an address", "needs Email", []string{"-create"}},
 		{"an address that cannot listen", "lending-probe: listen tcp", []string{
 			"-webhooks", "https://x.example", "-listen", "x:y",
@@ -125,6 +128,7 @@ func TestWrongUsage(t *testing.T) {
 			require.NoError(t, os.WriteFile("data.txt", []byte("ada"), 0o600))
 			assert.Equal(t, exitFailed, s.run(t, test.args...))
 			assert.Contains(t, s.errOut.String(), test.want)
+			assert.Empty(t, s.Requests())
 		})
 	}
 	var out bytes.Buffer
