@@ -200,14 +200,14 @@ func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io
 
 // writable returns an error if Save cannot write a file.
 func writable(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() { //nolint:gosec // the file of a flag
 		return fmt.Errorf("%s is a folder; name a file", path)
 	}
 	next, err := os.Create(path + ".new") //nolint:gosec // the file of a flag
 	if err != nil {
 		return err
 	}
-	return errors.Join(next.Close(), os.Remove(next.Name()))
+	return errors.Join(next.Close(), os.Remove(next.Name())) //nolint:gosec // the same
 }
 
 // listener opens the port for webhooks, if there is an address.
