@@ -12,8 +12,6 @@ import (
 // person.
 type route struct {
 	note      string // for a person: why no check can tell
-	assumes   string // the assumption behind the finding
-	others    string // an action of another program with the same effect
 	adds      bool   // the mutation adds records to those of check
 	ids       bool   // a later step needs only the ids of the response
 	listsIDs  bool   // the reads list the ids of the response
@@ -54,13 +52,11 @@ func rowOf(name string) route {
 		return route{
 			form: aCustomer, ids: true, listsIDs: true, byEmail: true, once: true,
 			check: checkCustomers, answer: rebuiltCustomer,
-			others: "creates a customer with the same e-mail address",
 		}
 	case "POST /api/ApplicationBulk/create-customers":
 		return route{
 			form: customers, ids: true, listsIDs: true, byEmail: true, once: true,
 			check: checkCustomers, answer: rebuiltCustomers,
-			others: "creates all customers with the same e-mail addresses",
 		}
 
 	// The list of the customer has one more application. Applications.Get accepts the new UUID.
@@ -68,13 +64,11 @@ func rowOf(name string) route {
 		return route{
 			form: aUUID, adds: true, listsIDs: true, lock: "applications",
 			check: checkApplications, answer: rebuiltApplication,
-			others: "creates an application for the customer",
 		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
 			form: objects, adds: true, ids: true, listsIDs: true, lock: "applications", check: checkApplications,
-			others: "creates as many applications for the customer",
-			note:   "reads cannot distinguish the applications of several customers",
+			note: "reads cannot distinguish the applications of several customers",
 		}
 
 	// The request has no published field for the customer or the e-mail address.
@@ -92,43 +86,35 @@ func rowOf(name string) route {
 		return route{
 			form: aUUID, adds: true, listsIDs: true, isOne: true, unused: true, once: true, lock: "offer",
 			check: checkProcessing, answer: rebuiltOffer,
-			others:  "processes the application",
-			assumes: "a processing leaves an offer or another status",
-			note:    "there is no new offer, but the status has changed",
+			note: "there is no new offer, but the status has changed",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
 		return route{form: anObject, optional: true, lock: "offer", note: "the effect of force is not published"}
 
 	// Routes that set a value. Assumption: setting the same value again changes nothing.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
-		return route{form: aBoolean, setsValue: true, assumes: sameAgain, lock: "bank data"}
+		return route{form: aBoolean, setsValue: true, lock: "bank data"}
 	case "GET /api/Application/update-application-name/{applicationId}",
 		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
 		"GET /api/Application/update-application-data/{applicationId}":
-		return route{form: aBoolean, setsValue: true, assumes: sameAgain, lock: "business"}
+		return route{form: aBoolean, setsValue: true, lock: "business"}
 	case "GET /api/Application/update-customer-data/{applicationId}":
-		return route{form: aBoolean, setsValue: true, assumes: sameAgain, lock: "customer data"}
+		return route{form: aBoolean, setsValue: true, lock: "customer data"}
 	case "POST /api/Application/cancel-application/{applicationId}":
-		return route{setsValue: true, assumes: sameAgain, lock: "cancel"}
+		return route{setsValue: true, lock: "cancel"}
 	case "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}":
-		return route{setsValue: true, assumes: sameAgain, lock: "primary account"}
+		return route{setsValue: true, lock: "primary account"}
 	case "POST /api/Calculation/application-loc-calculation-slider":
-		return route{form: objects, setsValue: true, optional: true, assumes: sameAgain, lock: "calculation"}
+		return route{form: objects, setsValue: true, optional: true, lock: "calculation"}
 	case "POST /api/Calculation/application-loc-calculation",
 		"POST /api/Calculation/application-invoice-calculation":
-		return route{form: anObject, setsValue: true, optional: true, assumes: sameAgain, lock: "calculation"}
+		return route{form: anObject, setsValue: true, optional: true, lock: "calculation"}
 
 	// The list of all applicants has one more. A primary applicant may replace an earlier one.
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
-		return route{
-			adds: true, check: checkApplicants, once: true, lock: "applicants",
-			others: "adds an applicant", assumes: allApplicants,
-		}
+		return route{adds: true, check: checkApplicants, once: true, lock: "applicants"}
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
-		return route{
-			adds: true, check: checkApplicants, lock: "applicants",
-			others: "adds an applicant", assumes: allApplicants,
-		}
+		return route{adds: true, check: checkApplicants, lock: "applicants"}
 
 	// No published field shows these. The fields of the records that might are not published.
 	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
@@ -146,16 +132,12 @@ func rowOf(name string) route {
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
 			form: withUUID, adds: true, ids: true, optional: true, check: checkWithdrawals, lock: "withdrawals",
-			others: "withdraws once from the loan",
-			note:   "there is no new withdrawal, but the transactions or the balance have changed",
+			note: "there is no new withdrawal, but the transactions or the balance have changed",
 		}
 	// These send a one-time password and move no money. SafeToRepeat is sensible. How the withdrawal of a
 	// line of credit goes on is not published: it may end as one more withdrawal without a confirmation.
 	case "POST /api/Loan/make-withdrawal-invoice/{loanId}":
-		return route{
-			form: anObject, sendsOTP: true, lock: "withdrawals", note: noPending,
-			assumes: "no read lists a withdrawal before its confirmation",
-		}
+		return route{form: anObject, sendsOTP: true, lock: "withdrawals", note: noPending}
 	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}":
 		return route{form: anObject, lock: "withdrawals", note: noPending}
 
@@ -168,9 +150,9 @@ func rowOf(name string) route {
 	// The interface says: "Registering again updates the URI and event list only." For
 	// update-webhook-uri the same is assumed.
 	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
-		return route{setsValue: true, assumes: sameAgain, lock: "subscription"}
+		return route{setsValue: true, lock: "subscription"}
 	case "POST /api/Webhook/unregister":
-		return route{removes: true, lock: "subscription", check: checkSubscription, others: "removes the subscription"}
+		return route{removes: true, lock: "subscription", check: checkSubscription}
 	case "POST /api/Webhook/update-all":
 		return route{lock: "subscription", note: "the effect is not published"}
 
@@ -181,10 +163,8 @@ func rowOf(name string) route {
 }
 
 const (
-	sameAgain     = "setting the same value again changes nothing"
-	allApplicants = "the list has all applicants"
-	noFields      = "the fields that identify the customer are not published"
-	noPending     = "no read shows a withdrawal that waits for the one-time password"
+	noFields  = "the fields that identify the customer are not published"
+	noPending = "no read shows a withdrawal that waits for the one-time password"
 )
 
 // judge returns the finding on a mutation of n records, from the snapshots before and after.

@@ -79,11 +79,14 @@ func TestTableOfChecksIsDocumented(t *testing.T) {
 	routes := catalog.Routes(t)
 	text := bytes.NewBufferString(tableHead)
 	mutations := 0
+	documented := map[string]bool{}
 	line := func(name, route string) {
+		documented[name] = true
 		mutations++
 		row := rowOf(route)
+		assert.Equal(t, row.check != nil, mistakes[name] != "", name)
 		fmt.Fprintf(text, "| `%s` | %s | %s | %s | %s |\n", name, cmp.Or(readsOf(t, routes, row), "none"), lossOf(row),
-			cmp.Or(row.assumes, "-"), cmp.Or(row.others, "-"))
+			cmp.Or(assumptionOf(name, row), "-"), cmp.Or(mistakes[name], "-"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(routes)) {
 		switch r := routes[name]; {
@@ -97,12 +100,47 @@ func TestTableOfChecksIsDocumented(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 42, mutations)
+	for _, names := range []map[string]string{assumptions, mistakes} {
+		for name := range names {
+			assert.True(t, documented[name], name)
+		}
+	}
 	if *update {
 		require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
 	}
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, text.String(), string(written), "to write it anew: go test ./idempotency -run TableOfChecks -update")
+}
+
+// assumptions are the assumptions behind the findings of checks.
+var assumptions = map[string]string{
+	"Applications.Process":                  "a processing leaves an offer or another status",
+	"Approval.AddPrimaryApplicantDetails":   allApplicants,
+	"Approval.AddSecondaryApplicantDetails": allApplicants,
+	"Loans.WithdrawInvoice":                 "no read lists a withdrawal before its confirmation",
+}
+
+const allApplicants = "the list has all applicants"
+
+func assumptionOf(name string, row route) string {
+	if row.setsValue {
+		return "setting the same value again changes nothing"
+	}
+	return assumptions[name]
+}
+
+// mistakes are the actions of another program with the same effect as a mutation with a check.
+var mistakes = map[string]string{
+	"Applications.CreateCustomer":           "creates a customer with the same e-mail address",
+	"Bulk.CreateCustomers":                  "creates all customers with the same e-mail addresses",
+	"Applications.Create":                   "creates an application for the customer",
+	"Bulk.CreateApplications":               "creates as many applications for the customer",
+	"Applications.Process":                  "processes the application",
+	"Approval.AddPrimaryApplicantDetails":   "adds an applicant",
+	"Approval.AddSecondaryApplicantDetails": "adds an applicant",
+	"Loans.ConfirmInvoiceWithdrawal":        "withdraws once from the loan",
+	"Webhooks.Unregister":                   "removes the subscription",
 }
 
 // TestRepeatableRoutesNeedAPerson holds the constants for Options.SafeToRepeat: all mutations that need a
