@@ -225,13 +225,14 @@ func (k *keyedCall) isAccepted() bool {
 
 // knownOutcome tells whether the first request of the key happened.
 func (k *keyedCall) knownOutcome() string {
-	switch {
-	case k.entry.State == store.Free:
-		return "the first request did not happen"
-	case isInDoubt(k.entry.State) && !k.data.Doubt.Happened:
+	switch k.data.outcome(k.entry.State) {
+	case lending.OutcomeDone:
+		return "the first request happened"
+	case lending.OutcomeUnknown:
 		return "the first request may have happened"
+	default:
+		return "the first request did not happen"
 	}
-	return "the first request happened"
 }
 
 // unsaved returns the error of a call after a failed save. The error wraps [store.ErrConflict],
@@ -324,8 +325,8 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
 	why.cause = redact.Hide(why.cause)
-	happened := k.data.Doubt.Happened || k.entry.State == store.Done || k.entry.State == store.Forgotten
-	if happened && (errors.Is(why.kind, ErrInDoubt) || errors.Is(why.kind, ErrNeedsReview)) {
+	outcome := k.data.outcome(k.entry.State)
+	if outcome == lending.OutcomeDone && (errors.Is(why.kind, ErrInDoubt) || errors.Is(why.kind, ErrNeedsReview)) {
 		why.kind = ErrAnswerLost
 	}
 	e := k.call.Error(&why)
@@ -333,12 +334,10 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 	case e.StatusCode != 0: // this call was sent: keep its outcome
 	case errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free:
 		e.Outcome = lending.OutcomeUnknown // both addresses can lead to the same service
-	case happened, errors.Is(why.kind, ErrAnswerLost):
+	case errors.Is(why.kind, ErrAnswerLost):
 		e.Outcome = lending.OutcomeDone
-	case k.entry.State == store.Free:
-		e.Outcome = lending.OutcomeNotSent
 	default:
-		e.Outcome = lending.OutcomeUnknown
+		e.Outcome = outcome
 	}
 	e.RetryAfter = max(e.RetryAfter, why.RetryAfter)
 	return e

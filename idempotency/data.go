@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/format"
 )
@@ -137,6 +138,17 @@ func (d *entryData) change(from *store.Entry, now line) {
 	d.note(from, now)
 }
 
+// outcome tells whether a mutation in the state happened, as far as its entry knows.
+func (d *entryData) outcome(state store.State) lending.Outcome {
+	switch {
+	case d.Doubt.Happened || state == store.Done || state == store.Forgotten:
+		return lending.OutcomeDone
+	case state == store.Free:
+		return lending.OutcomeNotSent
+	}
+	return lending.OutcomeUnknown // perhaps the entry cannot be read
+}
+
 // noResponse is the recorded response of a mutation that happened, and whose response is lost and
 // optional.
 var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
@@ -167,9 +179,12 @@ func (d *entryData) ended(entry *store.Entry, f finding, by string) store.Entry 
 
 // keeps returns lock if a mutation in the state needs its lock, else "". A review needs the lock until the
 // response is lost for good. After its end, a mutation keeps the lock while a late execution is possible.
+// A mutation that sets a value keeps the lock for the time after [Log.Sweep], when a call may set the value
+// again to get the response: the lock shows that no other mutation has set a newer value.
 func (d *entryData) keeps(lock string, state store.State) string {
 	isLost := state == store.NeedsReview && d.Doubt.Happened && !d.canRebuild()
-	if d.Hold > 0 || isInDoubt(state) && !isLost {
+	marksValue := state == store.Done && rowOf(d.Request.Route).setsValue && !isScalar(d.Response.Body)
+	if d.Hold > 0 || marksValue || isInDoubt(state) && !isLost {
 		return lock
 	}
 	return ""

@@ -220,7 +220,11 @@ func (s *settings) endOther(
 	case late > 0:
 		return recheck(idle, late), nil
 	}
-	return 0, s.toReview(ctx, entry, d, f.why)
+	d.Doubt.Told, d.Send.Before = false, nil // the count is wrong as soon as another mutation has the lock
+	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.NeedsReview}
+	d.change(entry, line{State: next.State, Why: d.reviewed(cmp.Or(f.why, "another mutation has taken its lock"))})
+	next.Data = d.bytes()
+	return 0, s.store.Save(ctx, next)
 }
 
 // findOther is find for a mutation of another call. The entry has the ids for the read.

@@ -89,13 +89,3 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	other.Lock, other.Data = "", of.bytes()
 	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
 }
-
-// toReview records that a mutation needs a review, and frees its lock. The caller makes sure
-// that the service can no longer execute the mutation.
-func (s *settings) toReview(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
-	d.Doubt.Told = false
-	d.Send.Before = nil // the count is wrong as soon as another mutation has the lock
-	d.change(entry, line{State: store.NeedsReview, Why: d.reviewed(cmp.Or(why, "another mutation has taken its lock"))})
-	entry.State, entry.Lock, entry.Data = store.NeedsReview, "", d.bytes()
-	return s.store.Save(ctx, *entry)
-}

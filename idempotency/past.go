@@ -27,13 +27,6 @@ type past struct {
 	hasGap  bool                      // an entry could not be read, perhaps of a newer release
 }
 
-func newPast() *past {
-	return &past{
-		reading: make(chan struct{}, 1), seen: map[string]store.Position{},
-		made: map[string]maker{}, adds: map[string]addition{},
-	}
-}
-
 // maker is the mutation that has made a record.
 type maker struct {
 	at       time.Time // of its first try

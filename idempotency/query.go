@@ -52,11 +52,8 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	if err != nil {
 		return nil, storeError(err)
 	}
-	r.KeyStatus = s.status(entry)
-	switch {
-	case data.Doubt.Happened || entry.State == store.Done || entry.State == store.Forgotten:
-		r.Outcome = lending.OutcomeDone
-	case isInDoubt(entry.State), now.distrust(entry, &data) != nil:
+	r.KeyStatus, r.Outcome = s.status(entry), data.outcome(entry.State)
+	if r.Outcome == lending.OutcomeNotSent && now.distrust(entry, &data) != nil {
 		r.Outcome = lending.OutcomeUnknown
 	}
 	if data.Response.Status != 0 {

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -85,29 +86,25 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	if salt := s.salt.Load(); salt != nil {
 		return *salt, nil
 	}
-	for range maxTurns {
-		saved, err := s.store.Load(ctx, s.Namespace+"!")
-		if err != nil {
-			return "", err
+	saved, err := s.store.Load(ctx, s.Namespace+"!")
+	if err == nil && saved == nil {
+		first := lockData{Salt: rand.Text()}
+		err = s.store.Save(ctx, store.Entry{Key: s.Namespace + "!", State: store.Done, Data: first.bytes()})
+		if err == nil || errors.Is(err, store.ErrConflict) {
+			saved, err = s.store.Load(ctx, s.Namespace+"!")
 		}
-		if saved == nil {
-			data := lockData{Salt: rand.Text()}
-			err := s.store.Save(ctx, store.Entry{Key: s.Namespace + "!", State: store.Done, Data: data.bytes()})
-			if err != nil && !errors.Is(err, store.ErrConflict) {
-				return "", err
-			}
-			continue
-		}
-		data, err := readLock(saved.Data)
-		if err == nil && data.Salt == "" {
-			err = store.ErrCorrupt
-		}
-		if err == nil {
-			s.salt.Store(&data.Salt)
-		}
-		return data.Salt, err
 	}
-	return "", store.ErrConflict
+	if err != nil || saved == nil {
+		return "", cmp.Or(err, store.ErrCorrupt)
+	}
+	data, err := readLock(saved.Data)
+	if err == nil && data.Salt == "" {
+		err = store.ErrCorrupt
+	}
+	if err == nil {
+		s.salt.Store(&data.Salt)
+	}
+	return data.Salt, err
 }
 
 // recall returns the records of the last mutations of a lock. It drops them after MaxLateness,

@@ -179,12 +179,6 @@ func (k *keyedCall) keep(answer *lending.Response) store.State {
 	return store.InDoubt
 }
 
-// marksValue reports whether a done entry keeps its lock. After [Log.Sweep] a call may set the
-// value again to get the response. The lock shows that no other mutation has set a newer value.
-func (k *keyedCall) marksValue(state store.State) bool {
-	return state == store.Done && k.row.setsValue && !isScalar(k.data.Response.Body)
-}
-
 // undo records that the mutation was not sent, or was rejected. The mutation stays in doubt if
 // an earlier send may have succeeded.
 func (k *keyedCall) undo(ctx context.Context, limit time.Duration, why string) error {
@@ -201,11 +195,7 @@ func (k *keyedCall) saveRetrying(ctx context.Context, limit time.Duration, now l
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
-		lock := k.data.keeps(k.lock, now.State)
-		if k.marksValue(now.State) {
-			lock = k.lock
-		}
-		err := k.save(ctx, lock, now)
+		err := k.save(ctx, k.data.keeps(k.lock, now.State), now)
 		if err == nil {
 			return nil
 		}

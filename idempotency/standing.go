@@ -139,17 +139,13 @@ func (s *settings) readStanding(ctx context.Context) (d standingData, revision i
 
 // standing returns the standing orders of a moment ago. One call at a time reads them.
 func (s *settings) standing(ctx context.Context) (*standingData, error) {
-	isFresh := func(d *standingData) bool { return d != nil && time.Since(d.at) < lookAgain }
-	if last := s.look.last.Load(); isFresh(last) {
-		return last, nil
-	}
 	select {
 	case s.look.reading <- struct{}{}:
 		defer func() { <-s.look.reading }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if last := s.look.last.Load(); isFresh(last) {
+	if last := s.look.last.Load(); last != nil && time.Since(last.at) < lookAgain {
 		return last, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, maxLook)
