@@ -84,7 +84,7 @@ func TestKeyCostsTwoWrites(t *testing.T) {
 			client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
 				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
 			require.NoError(t, err)
-			costs(client, id, 2, 2) // the first send of a log reads the standing orders
+			costs(client, id, 2, 2) // the first send of a log reads the instructions
 			if status == http.StatusOK {
 				costs(client, id, 1, 0)
 			}

@@ -102,7 +102,7 @@
 // is over.
 //
 // A keyed mutation costs 2 durable writes; with a lock and a check 3, or 4 if a record is added.
-// A replay writes nothing. While a log sends, it reads the standing orders twice a second.
+// A replay writes nothing. While a log sends, it reads the instructions twice a second.
 //
 // # What cannot be promised
 //

@@ -91,7 +91,7 @@ func (r *reason) Next() lending.Next { return r.next }
 // of [ErrInProgress], [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost],
 // [ErrKeyReused], [ErrOtherAccount], [ErrPaused], [ErrErased] and [ErrStore].
 type Error struct {
-	Key        string        // the key of the mutation
+	Key        string        // the key of the mutation; empty for [Log.Pause]
 	Held       string        // with ErrLocked: the key of the other mutation
 	Why        string        // details for a person; may be empty
 	RetryAfter time.Duration // the wait before the next call; 0 if unknown
@@ -105,7 +105,11 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	kind := strings.TrimPrefix(e.kind.Error(), prefix)
-	fmt.Fprintf(&b, "%skey %q: %s", prefix, e.Key, kind)
+	b.WriteString(prefix)
+	if e.Key != "" {
+		fmt.Fprintf(&b, "key %q: ", e.Key)
+	}
+	b.WriteString(kind)
 	if e.Held != "" {
 		fmt.Fprintf(&b, ": locked by key %q", e.Held)
 	}

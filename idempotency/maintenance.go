@@ -192,7 +192,7 @@ func (s *settings) forgets(ctx context.Context, some bool) error {
 	if err != nil || !some || now.Forgot {
 		return storeError(err)
 	}
-	return s.order(ctx, func(d *standingData) { d.Forgot = true })
+	return s.instruct(ctx, func(d *standingData) { d.Forgot = true })
 }
 
 var allStates = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)

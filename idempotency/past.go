@@ -116,7 +116,7 @@ func listOf(row route, of ids) string {
 
 // isYoung reports whether the log knows all mutations of a record: it has made the record within the
 // last hours before the copy.
-func (p *past) isYoung(id string, o *StandingOrder) bool {
+func (p *past) isYoung(id string, o *Instruction) bool {
 	made, known := p.made[id]
 	return known && o != nil && o.Copy.Sub(made.at) < young
 }
@@ -145,10 +145,10 @@ func (p *past) added(list, key string) (n int) {
 }
 
 // claimer returns the stored key of a mutation of a list that has taken a record for its own after the
-// order, although another, lost mutation can have made the record; "" for none.
-func (p *past) claimer(list string, order time.Time) string {
+// instruction, although another, lost mutation can have made the record; "" for none.
+func (p *past) claimer(list string, since time.Time) string {
 	for key, a := range p.adds {
-		if list != "" && a.list == list && a.found.After(order) && a.sent.Before(order) {
+		if list != "" && a.list == list && a.found.After(since) && a.sent.Before(since) {
 			return key
 		}
 	}

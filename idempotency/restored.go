@@ -47,11 +47,11 @@ func (l *Log) Restored(ctx context.Context, r Restoration) error {
 	if err := c.err(); err != nil {
 		return err
 	}
-	o := &StandingOrder{
+	o := &Instruction{
 		Decision: Decision{By: r.By, Why: "the store is a copy of " + r.Copy.UTC().Format(time.DateTime) + " UTC"},
 		Copy:     r.Copy.UTC(), Lasts: cmp.Or(r.Lasts, s.KeepAnswers),
 	}
-	return s.order(ctx, func(d *standingData) { d.Restore = o })
+	return s.instruct(ctx, func(d *standingData) { d.Restore = o })
 }
 
 // reviewed returns the reason of a review.
@@ -62,8 +62,8 @@ func (d *entryData) reviewed(why string) string {
 	return why
 }
 
-// restored returns the order of [Log.Restored] with its age at now, or nil if none is in force.
-func (d *standingData) restored(now time.Time) *StandingOrder {
+// restored returns the instruction of [Log.Restored] with its age at now, or nil if none is in force.
+func (d *standingData) restored(now time.Time) *Instruction {
 	if d.Restore == nil {
 		return nil
 	}
@@ -74,10 +74,10 @@ func (d *standingData) restored(now time.Time) *StandingOrder {
 	return &o
 }
 
-// distrust counts the age of an entry of the copy from the order: the mutation may have been sent
-// just before. The time before goes into the history. It returns the order, or nil if the entry is
-// younger or no order is in force.
-func (d *standingData) distrust(entry *store.Entry, data *entryData) *StandingOrder {
+// distrust counts the age of an entry of the copy from the instruction: the mutation may have been sent
+// just before. The time before goes into the history. It returns the instruction, or nil if the
+// entry is younger or no instruction is in force.
+func (d *standingData) distrust(entry *store.Entry, data *entryData) *Instruction {
 	o := d.restored(time.Now())
 	if o == nil || entry.Revision > 0 && entry.Age < o.Age {
 		return nil
@@ -114,9 +114,9 @@ func (k *keyedCall) presume(ctx context.Context) error {
 	return k.held(ctx, err)
 }
 
-// isNew reports whether the request names a record that a mutation has made after the order: such a
+// isNew reports whether the request names a record that a mutation has made after the instruction: such a
 // mutation was not sent before.
-func (k *keyedCall) isNew(ctx context.Context, o *StandingOrder) (bool, error) {
+func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 	id, err := k.target.owner(ctx)
 	if err != nil {
 		return false, k.refuse(Error{kind: errCheckBefore, cause: err})

@@ -26,33 +26,33 @@ func (d Decision) arguments() (c arguments) {
 	return c
 }
 
-// StandingOrder is an order of the operator to all replicas.
-type StandingOrder struct {
+// Instruction is an instruction of the operator to all replicas.
+type Instruction struct {
 	Decision
 
-	Age time.Duration `json:"age,omitempty"` // since the order, by the clock of the store
+	Age time.Duration `json:"age,omitempty"` // since the instruction, by the clock of the store
 
 	Copy  time.Time     `json:"copy,omitzero"`   // of a [Restoration]
 	Lasts time.Duration `json:"lasts,omitempty"` // of a [Restoration]
 }
 
 // String returns who, since when and why, for people.
-func (o *StandingOrder) String() string {
+func (o *Instruction) String() string {
 	since := time.Now().Add(-o.Age).UTC()
 	return fmt.Sprintf("by %s since %s UTC: %s", o.By, since.Format(time.DateTime), o.Why)
 }
 
-// Standing has the standing orders: see [Log.Standing].
+// Standing has the instructions: see [Log.Standing].
 type Standing struct {
-	Paused   *StandingOrder // by [Log.Pause]; nil if the log is not paused
-	Restored *StandingOrder // by [Log.Restored]; nil if the order is over, or was never given
+	Paused   *Instruction // by [Log.Pause]; nil if the log is not paused
+	Restored *Instruction // by [Log.Restored]; nil if the time is over, or was never given
 }
 
-// standingData is the content of the entry of the standing orders.
+// standingData is the content of the entry of the instructions.
 type standingData struct {
 	Format  format.Version `json:"format"`
-	Pause   *StandingOrder `json:"pause,omitempty"`
-	Restore *StandingOrder `json:"restore,omitempty"`
+	Pause   *Instruction   `json:"pause,omitempty"`
+	Restore *Instruction   `json:"restore,omitempty"`
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
 
 	unknown format.Unknown
@@ -60,15 +60,15 @@ type standingData struct {
 }
 
 const (
-	// lookAgain is the age at which a call reads the standing orders again. The rest of maxLook is for
+	// lookAgain is the age at which a call reads the instructions again. The rest of maxLook is for
 	// the time until the first byte of the mutation.
 	lookAgain = maxLook / 2
-	// maxLook is the longest time between the begin of a read of the standing orders and the begin of
+	// maxLook is the longest time between the begin of a read of the instructions and the begin of
 	// a send that relies on the read.
 	maxLook = time.Second
 )
 
-// look is the last read of the standing orders in this process.
+// look is the last read of the instructions in this process.
 type look struct {
 	reading chan struct{} // has a value during a read
 	last    atomic.Pointer[standingData]
@@ -78,28 +78,38 @@ type look struct {
 // Pause stops the sends of all logs with the same store and Namespace, in all processes: no call with
 // a key begins to send its mutation later than a second after Pause has returned. Such a call fails with [ErrPaused].
 // Replays, reads, checks and webhooks go on, and so do mutations without a key. Pause does not wait
-// for mutations that are in flight. A second Pause replaces the first.
+// for mutations that are in flight. A second Pause changes nothing: its error is an [*Error] with ErrPaused, and
+// tells who has paused the log.
 func (l *Log) Pause(ctx context.Context, d Decision) error {
 	if err := d.arguments().err(); err != nil {
 		return err
 	}
-	return l.settings().order(ctx, func(s *standingData) { s.Pause = &StandingOrder{Decision: d} })
+	var first *Instruction
+	err := l.settings().instruct(ctx, func(s *standingData) {
+		if first = s.Pause; first == nil {
+			s.Pause = &Instruction{Decision: d}
+		}
+	})
+	if err == nil && first != nil {
+		return &Error{kind: ErrPaused, Why: first.String()}
+	}
+	return err
 }
 
 // Resume ends [Log.Pause]. Each replica goes on within half a second.
 func (l *Log) Resume(ctx context.Context) error {
-	return l.settings().order(ctx, func(s *standingData) { s.Pause = nil })
+	return l.settings().instruct(ctx, func(s *standingData) { s.Pause = nil })
 }
 
-// Standing returns the standing orders in the store.
+// Standing returns the instructions in the store.
 func (l *Log) Standing(ctx context.Context) (Standing, error) {
 	s := l.settings()
 	data, _, err := s.readStanding(ctx)
 	return Standing{Paused: data.Pause, Restored: data.restored(time.Now())}, storeError(err)
 }
 
-// order saves a change of the standing orders.
-func (s *settings) order(ctx context.Context, change func(*standingData)) error {
+// instruct saves a change of the instructions.
+func (s *settings) instruct(ctx context.Context, change func(*standingData)) error {
 	err := store.ErrConflict
 	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {
 		data, revision, failed := s.readStanding(ctx)
@@ -115,11 +125,11 @@ func (s *settings) order(ctx context.Context, change func(*standingData)) error 
 	return storeError(err)
 }
 
-// standingKey is the key of the entry of the standing orders. The character ! is not allowed in a
+// standingKey is the key of the entry of the instructions. The character ! is not allowed in a
 // namespace, so no key of a caller is equal.
 func (s *settings) standingKey() string { return s.Namespace + "!standing" }
 
-// readStanding reads the standing orders and the revision of their entry.
+// readStanding reads the instructions and the revision of their entry.
 func (s *settings) readStanding(ctx context.Context) (d standingData, revision int64, err error) {
 	d.at = time.Now()
 	entry, err := s.store.Load(ctx, s.standingKey())
@@ -129,7 +139,7 @@ func (s *settings) readStanding(ctx context.Context) (d standingData, revision i
 	at := d.at
 	d.unknown, err = decode(entry.Data, &d)
 	d.at = at
-	for _, o := range []*StandingOrder{d.Pause, d.Restore} {
+	for _, o := range []*Instruction{d.Pause, d.Restore} {
 		if o != nil {
 			o.Age += entry.Age
 		}
@@ -137,7 +147,7 @@ func (s *settings) readStanding(ctx context.Context) (d standingData, revision i
 	return d, entry.Revision, err
 }
 
-// standing returns the standing orders of a moment ago. One call at a time reads them.
+// standing returns the instructions of a moment ago. One call at a time reads them.
 func (s *settings) standing(ctx context.Context) (*standingData, error) {
 	select {
 	case s.look.reading <- struct{}{}:
@@ -174,7 +184,7 @@ func (k *keyedCall) mayBegin(ctx context.Context) error {
 	return nil
 }
 
-// begin looks at the standing orders right before the send, and takes "sent" back if the send must
+// begin looks at the instructions right before the send, and takes "sent" back if the send must
 // not begin: the call may have waited for a token, a check or the store.
 func (k *keyedCall) begin(ctx context.Context) error {
 	before, sent := store.Free, k.entry.State

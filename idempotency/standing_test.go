@@ -87,8 +87,11 @@ func TestPausedLogSendsNothingAndTellsWho(t *testing.T) {
 		fake.Must(client.Customers.GetByEmail(t.Context(), fake.Ada().Email))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 		assert.Equal(t, 1, service.Executed(renameRoute))
+		second := log.Pause(t.Context(), idempotency.Decision{By: "lee", Why: "a test"})
+		require.ErrorIs(t, second, idempotency.ErrPaused)
+		require.ErrorContains(t, second, "paused the log: by kim since 2000-01-01 00:00:00 UTC: withdrawals are doubled")
 		now := fake.Must(log.Standing(t.Context())).Paused
-		assert.Equal(t, &idempotency.StandingOrder{Decision: incident, Age: time.Minute}, now)
+		assert.Equal(t, &idempotency.Instruction{Decision: incident, Age: time.Minute}, now)
 
 		require.NoError(t, log.Resume(t.Context()))
 		bubble.Elapse(500 * time.Millisecond)
@@ -200,7 +203,7 @@ func TestNoReplicaBeginsToSendAfterAPause(t *testing.T) {
 	}
 }
 
-// TestPauseIsSeenRightBeforeTheSend has a call wait, between its first look at the standing orders and
+// TestPauseIsSeenRightBeforeTheSend has a call wait, between its first look at the instructions and
 // its send, and the pause come meanwhile. The mutation is not sent, and its entry says so.
 func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 	for _, test := range []struct {
@@ -243,9 +246,9 @@ func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 	}
 }
 
-// TestStandingOrdersCostTwoReadsASecond counts the reads of 1,000 calls in a second, half of which
+// TestInstructionsCostTwoReadsASecond counts the reads of 1,000 calls in a second, half of which
 // are replays. 50 calls run at a time.
-func TestStandingOrdersCostTwoReadsASecond(t *testing.T) {
+func TestInstructionsCostTwoReadsASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New()
 		defer service.Close()
@@ -278,7 +281,7 @@ func TestStandingOrdersCostTwoReadsASecond(t *testing.T) {
 	})
 }
 
-// TestMutationIsNotSentWithoutAViewOfThePause has the entry of the standing orders unreadable. A
+// TestMutationIsNotSentWithoutAViewOfThePause has the entry of the instructions unreadable. A
 // recorded response needs no look.
 func TestMutationIsNotSentWithoutAViewOfThePause(t *testing.T) {
 	newer := store.Entry{Key: standingKey, State: store.Done, Data: []byte(`{"format":3,"pause":{}}`)}
@@ -340,9 +343,9 @@ func TestMutationIsNotSentWithoutAViewOfThePause(t *testing.T) {
 	}
 }
 
-// TestStandingOrdersAreNoKey has the entry of the standing orders in no list of keys, under no
+// TestInstructionsAreNoKey has the entry of the instructions in no list of keys, under no
 // namespace, and neither swept nor forgotten.
-func TestStandingOrdersAreNoKey(t *testing.T) {
+func TestInstructionsAreNoKey(t *testing.T) {
 	for _, namespace := range []string{"", "live"} {
 		withStore(t, &idempotency.Options{Namespace: namespace},
 			func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
@@ -367,9 +370,9 @@ func TestStandingOrdersAreNoKey(t *testing.T) {
 	}
 }
 
-// TestStandingOrdersOfANewerReleaseSurvive has a newer release add members to the entry, and an older
+// TestInstructionsOfANewerReleaseSurvive has a newer release add members to the entry, and an older
 // replica pause and resume the log.
-func TestStandingOrdersOfANewerReleaseSurvive(t *testing.T) {
+func TestInstructionsOfANewerReleaseSurvive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entries := store.NewMemory()
 		require.NoError(t, entries.Save(t.Context(), store.Entry{

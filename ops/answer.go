@@ -40,7 +40,7 @@ func asFailure(err error) *failure {
 	switch {
 	case ok:
 		return own
-	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, store.ErrConflict):
+	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, idempotency.ErrPaused), errors.Is(err, store.ErrConflict):
 		return &failure{Status: http.StatusConflict, Text: err.Error()}
 	case errors.As(err, &argument):
 		status := http.StatusBadRequest
@@ -151,7 +151,7 @@ type order struct {
 	Correct bool            `json:"correct"` // the verdict replaces an earlier verdict
 
 	Since string `json:"since"` // the time of the copy
-	For   string `json:"for"`   // the duration of a standing order
+	For   string `json:"for"`   // the duration of a instruction
 
 	ID     string   `json:"id"`  // for a single dead letter
 	IDs    []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans

@@ -30,7 +30,6 @@
 //	GET  api/inboxes/{inbox}/removed?limit=             who dropped or erased an event, and why
 //	POST api/erase                                      {"ids","why"}: a person, in the log and all inboxes
 //	GET  api/sessions                                   signed in, paused, needs a person
-//	GET  api/counts                                     open keys and events now
 //	GET  api/health                                     200 or 503, with each part
 //
 // The state of a key is review (a person decides), doubt (a check ends the doubt), progress, or a

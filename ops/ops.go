@@ -77,7 +77,6 @@ func (d *desk) serve(mux *http.ServeMux) {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusNotFound, failf(http.StatusNotFound, "this handler has no such route, or no such part; see its Options"))
 	})
-	mux.HandleFunc("GET /api/counts", answer(inTime(d, d.count)))
 	mux.HandleFunc("GET /api/health", answer(inTime(d, d.health)))
 	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "from", "before", "after", "limit"))
 	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(inTime(d, d.event)))

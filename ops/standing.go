@@ -8,22 +8,22 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 )
 
-// standing is a standing order to the log.
+// standing is a instruction to the log.
 type standing struct {
-	Order string    `json:"order"` // paused or restored
-	By    string    `json:"by"`
-	Why   string    `json:"why"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"`
+	Instruction string    `json:"instruction"` // paused or restored
+	By          string    `json:"by"`
+	Why         string    `json:"why"`
+	Since       time.Time `json:"since"`
+	Until       time.Time `json:"until,omitzero"`
 }
 
-// standing serves GET api/standing: the standing orders in force.
+// standing serves GET api/standing: the instructions in force.
 func (d *desk) standing(r *http.Request) ([]standing, error) {
 	now, err := d.Log.Standing(r.Context())
 	all := []standing{}
-	note := func(order string, o *idempotency.StandingOrder) {
+	note := func(instruction string, o *idempotency.Instruction) {
 		if o != nil {
-			all = append(all, standing{Order: order, By: o.By, Why: o.Why, Since: time.Now().UTC().Add(-o.Age)})
+			all = append(all, standing{Instruction: instruction, By: o.By, Why: o.Why, Since: time.Now().UTC().Add(-o.Age)})
 		}
 	}
 	note("paused", now.Paused)
@@ -63,7 +63,7 @@ func (d *desk) restored(r *http.Request, who string, o order) (what string, n in
 	return d.command(r, what, func(ctx context.Context) error { return d.Log.Restored(ctx, restoration) })
 }
 
-// command gives the log a standing order.
+// command gives the log an instruction.
 func (d *desk) command(r *http.Request, what string, give func(context.Context) error) (string, int, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // session is the state of the session of an account.
@@ -28,36 +27,6 @@ func (d *desk) sessions(r *http.Request) ([]session, error) {
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-// counts are the numbers of open keys and events.
-type counts struct {
-	Sent        int                            `json:"sent"`
-	InDoubt     int                            `json:"inDoubt"`
-	NeedsReview int                            `json:"needsReview"`
-	Inboxes     map[string]webhook.InboxCounts `json:"inboxes,omitempty"`
-	Down        []string                       `json:"down,omitempty"` // the stores that fail
-}
-
-// count serves GET api/counts.
-func (d *desk) count(r *http.Request) (counts, error) {
-	now := counts{Inboxes: map[string]webhook.InboxCounts{}}
-	note := func(store string, err error) {
-		if err != nil {
-			now.Down = append(now.Down, store)
-		}
-	}
-	if d.Log != nil {
-		open, err := d.Log.Counts(r.Context())
-		note("idempotency log", err)
-		now.Sent, now.InDoubt, now.NeedsReview = open.Sent.Count, open.InDoubt.Count, open.NeedsReview.Count
-	}
-	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
-		counts, err := d.Inboxes[name].Counts(r.Context())
-		note("inbox "+name, err)
-		now.Inboxes[name] = counts
-	}
-	return now, nil
 }
 
 // part is the health of a part: empty if the part can work.

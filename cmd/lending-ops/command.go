@@ -114,10 +114,10 @@ func (c *client) command(ctx context.Context, args []string, stdin io.Reader) er
 	return fmt.Errorf("%w of %q", errUsage, name)
 }
 
-// status prints the standing orders in force.
+// status prints the instructions in force.
 func (c *client) status(ctx context.Context) error {
-	return c.list(ctx, "api/standing", nil, "no standing order: the log sends",
-		"STANDING ORDER=order", "SINCE (UTC)=since", "UNTIL (UTC)=until", "BY=by", "WHY=why")
+	return c.list(ctx, "api/standing", nil, "no instruction: the log sends",
+		"INSTRUCTION=instruction", "SINCE (UTC)=since", "UNTIL (UTC)=until", "BY=by", "WHY=why")
 }
 
 func (c *client) show(ctx context.Context, name string) error {

@@ -39,7 +39,7 @@ const usage = `usage: lending-ops [-url URL] [-json] command
   resume                                      they go on
   restored -since TIME [-for DURATION]        the store is a copy of that time, such as 14:05 (UTC): look up
                                               all keys that it does not know before they are sent
-  status                                      the standing orders: paused or restored, by whom, since when, why
+  status                                      the instructions: paused or restored, by whom, since when, why
   sessions                                    signed in, paused, needs a person
   health                                      whether each part can work
 

@@ -155,7 +155,7 @@ func TestCommands(t *testing.T) {
 		{"none removed", []string{"removed", "webhooks"}, 0, "none"},
 		{"no reason to drop", []string{"drop", "webhooks", "-all"}, exitUsage, "drop needs -why"},
 		{"no reason to pause", []string{"pause"}, exitUsage, "pause needs -why"},
-		{"no standing order", []string{"status"}, 0, "the log sends"},
+		{"no instruction", []string{"status"}, 0, "the log sends"},
 		{"pause", []string{"pause", "-why", "doubled"}, 0, "  dora  doubled"},
 		{"status", []string{"status"}, 0, "paused          20"},
 		{"resume", []string{"resume"}, 0, "the log sends"},

@@ -80,7 +80,7 @@
 //
 // So a trace leads from a delivery to the confirmed withdrawal, with the events in brackets. SELECT
 // and INSERT are spans of the database driver; a queue such as River has its own around "process".
-// The picture leaves the reads of the standing orders out, at most two a second.
+// The picture leaves the reads of the instructions out, at most two a second.
 //
 //	POST /webhooks
 //	  process WB_Loan_Created
