@@ -30,8 +30,7 @@ var expectContinue = []string{"100-continue"}
 const expectAbove = 256 << 10
 
 // Document is a file to upload, of 1 byte to 15 MiB. The client reads Content once, from
-// front to back, while it sends the file and a little ahead of that. It never holds the whole
-// file in memory.
+// front to back, while it sends the file. It never holds the whole file in memory.
 //
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
 // the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. A failed
@@ -85,27 +84,23 @@ type upload struct {
 	known    int64  // size that Content reports; -1 if none
 	size     int64  // -1 if unknown
 	unfit    string // why Content cannot be sent; "" if it can
+	inMemory bool   // Content never blocks
 	text     base64json.Reader
-	body     encoded // text, or a reader ahead of text
+	body     io.Reader // text, or a pipe from text
+	feed     func()    // fills the pipe; nil if it runs
 	document Document
-	complete atomic.Bool // the transport has the last byte
-	early    bool        // the response came before that
-	stalled  *time.Timer // fires after a time without progress; nil if ctx has a deadline
+	complete atomic.Bool     // the transport has the last byte
+	early    bool            // the response came before that
+	stalled  *time.Timer     // fires after a time without progress; nil if ctx has a deadline
+	ended    <-chan struct{} // closed when the transport gets no more
 
-	mu       sync.Mutex // held while Content and Progress are called
-	over     bool       // no more calls
+	mu       sync.Mutex // held while body is read and Progress is called
+	read     int64      // bytes of body
 	panicked any        // the value of a panic in a call
 }
 
-// encoded reads a document in the service's encoding.
-type encoded interface {
-	io.Reader
-	Encoded() int64 // bytes of the file
-	Closed() bool   // after the last byte
-}
-
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc, known: -1, text: base64json.Reader{Source: doc.Content, Min: 1, Max: maxDocument}}
+	u := &upload{document: doc, known: -1, text: base64json.Reader{Min: 1, Max: maxDocument}}
 	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
@@ -121,15 +116,14 @@ func newUpload(doc Document) *upload {
 }
 
 // describe finds out the name and the remaining size of content, and whether content is in
-// memory and so never blocks. unfit says why content cannot be sent.
+// memory. unfit says why content cannot be sent.
 func (u *upload) describe(content io.Reader) (unfit string) {
 	if v := reflect.ValueOf(content); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "must not be nil"
 	}
 	switch content := content.(type) {
 	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
-		u.known = int64(content.(interface{ Len() int }).Len())
-		u.body = &u.text
+		u.inMemory, u.known = true, int64(content.(interface{ Len() int }).Len())
 		return ""
 	case fs.File:
 		info, err := content.Stat()
@@ -188,7 +182,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	read, sum := make(chan error, 1), sha256.New()
 	go func() { // so that a Read that blocks can be abandoned
 		read <- safely.Call[PanicError](func() error {
-			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, maxDocument+1))
+			_, err := io.Copy(sum, io.LimitReader(untilDone{u.document.Content, ctx.Done()}, maxDocument+1))
 			return err
 		})
 	}()
@@ -219,11 +213,33 @@ func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// bind makes the upload the body of hr. When ctx ends, the upload abandons a Read that blocks,
-// and fails with the error of ctx.
+// untilDone is a reader without new Reads after done is closed.
+type untilDone struct {
+	io.Reader
+	done <-chan struct{}
+}
+
+func (r untilDone) Read(p []byte) (int, error) {
+	if isOver(r.done) {
+		return 0, errOver
+	}
+	return r.Reader.Read(p)
+}
+
+// bind makes the upload the body of hr, until ctx ends. A Content that can block is read in a goroutine
+// of its own, because net/http waits for a body that blocks.
 func (u *upload) bind(ctx context.Context, hr *http.Request) {
-	if u.body == nil {
-		u.body = &base64json.Ahead{Reader: &u.text, Done: ctx.Done()}
+	u.ended, u.text.Source = ctx.Done(), untilDone{u.document.Content, ctx.Done()}
+	u.body = &u.text
+	if !u.inMemory {
+		out, in := io.Pipe()
+		context.AfterFunc(ctx, func() { _ = out.CloseWithError(errOver) })
+		u.body, u.feed = out, func() {
+			_ = in.CloseWithError(safely.Call[PanicError](func() error {
+				_, err := io.Copy(in, &u.text)
+				return err
+			}))
+		}
 	}
 	hr.Body, hr.ContentLength = u, -1
 	if u.size >= 0 {
@@ -243,39 +259,59 @@ func (u *upload) isWhole() bool { return u.complete.Load() }
 func (u *upload) Read(p []byte) (n int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.over {
-		return 0, errOver
-	}
 	defer func() {
-		if u.panicked = recover(); u.panicked != nil {
-			n, err = 0, errOver
+		if value := recover(); value != nil {
+			u.panicked, n, err = value, 0, errOver
 		}
 	}()
-	before := u.body.Encoded()
+	if u.feed != nil {
+		go u.feed()
+		u.feed = nil
+	}
 	n, err = u.body.Read(p)
-	if err != nil && !u.body.Closed() {
+	if isOver(u.ended) {
+		return 0, errOver
+	}
+	if err != nil && err != io.EOF { // an error that wraps io.EOF is no end
 		return 0, u.broken(err)
 	}
-	if u.body.Closed() {
+	u.read += int64(n)
+	if u.read > 1 && n > 0 && p[n-1] == '"' {
 		u.complete.Store(true)
 	}
 	if u.stalled != nil {
 		u.stalled.Reset(callTimeout)
 	}
-	if sent := u.body.Encoded(); u.document.Progress != nil && sent > before {
-		u.document.Progress(sent, max(u.size, 0))
+	if u.document.Progress != nil && n > 0 {
+		u.document.Progress(u.sent(), max(u.size, 0))
 	}
 	return n, err
+}
+
+// sent returns the number of bytes of the file that the transport has.
+func (u *upload) sent() int64 {
+	if u.complete.Load() {
+		return u.text.Encoded()
+	}
+	return (u.read - 1) / 4 * 3
+}
+
+func isOver(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Close leaves Content open, for the caller.
 func (u *upload) Close() error { return nil }
 
-// end ends the upload for the transport, which may continue after its return.
+// end waits for the end of a Read. The context of the upload has ended before.
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.over = true
 	if u.panicked != nil {
 		panic(u.panicked)
 	}
@@ -283,7 +319,10 @@ func (u *upload) end() {
 
 // broken returns why the body cannot be completed.
 func (u *upload) broken(err error) error {
-	sent := u.body.Encoded()
+	if failed, ok := err.(*PanicError); ok { //nolint:errorlint // of Content, not inside its error
+		panic(failed.Value)
+	}
+	sent := u.text.Encoded()
 	switch {
 	case errors.Is(err, base64json.ErrShort) && sent == 0:
 		return hidden("the document is empty", io.ErrUnexpectedEOF)

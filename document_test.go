@@ -511,8 +511,7 @@ func TestUploadIsCancelled(t *testing.T) {
 	require.Error(t, got.err)
 }
 
-// TestUploadThatCannotConnectLeavesItsContent: a file that is not sent is not read either,
-// although it is read ahead of what is sent.
+// TestUploadThatCannotConnectLeavesItsContent: a file that is not sent is not read either.
 func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
