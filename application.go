@@ -32,11 +32,8 @@ func (o *CreateOptions) query() []param {
 //
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
-	return post[*UserResponse](ctx, s.client, request{
-		path:      "/api/Application/create-customer",
-		body:      customer,
-		checkWith: "Customers.GetByEmail",
-	})
+	return post[*UserResponse](ctx, s.client, route("/api/Application/create-customer").
+		with(customer).checkedBy("Customers.GetByEmail"))
 }
 
 // Create creates an application of an existing customer and returns its id.
@@ -46,12 +43,8 @@ func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserR
 //
 // Route: POST /api/Application/create-application
 func (s *ApplicationsService) Create(ctx context.Context, application ApplicationRequest, opts *CreateOptions) (ApplicationID, error) {
-	return post[ApplicationID](ctx, s.client, request{
-		path:      "/api/Application/create-application",
-		query:     opts.query(),
-		body:      application,
-		checkWith: "Applications.ListByCustomer",
-	})
+	return post[ApplicationID](ctx, s.client, route("/api/Application/create-application").
+		where(opts.query()...).with(application).checkedBy("Applications.ListByCustomer"))
 }
 
 // CreateWithApplicant creates an application and its applicant for an existing customer and
@@ -61,12 +54,8 @@ func (s *ApplicationsService) Create(ctx context.Context, application Applicatio
 //
 // Route: POST /api/Application/create-application-and-applicant
 func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, application ApplicationAndApplicantRequest, opts *CreateOptions) (ApplicationID, error) {
-	return post[ApplicationID](ctx, s.client, request{
-		path:      "/api/Application/create-application-and-applicant",
-		query:     opts.query(),
-		body:      application,
-		checkWith: "Applications.ListByCustomer",
-	})
+	return post[ApplicationID](ctx, s.client, route("/api/Application/create-application-and-applicant").
+		where(opts.query()...).with(application).checkedBy("Applications.ListByCustomer"))
 }
 
 // CreateWithCustomerAndApplicant creates a customer, an application and its applicant in one
@@ -77,12 +66,9 @@ func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, applicati
 //
 // Route: POST /api/Application/create-customer-and-application-and-applicant
 func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context, application ApplicationAndCustomerAndApplicantRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
-	return post[*ApplicationCustomerResponse](ctx, s.client, request{
-		path:      "/api/Application/create-customer-and-application-and-applicant",
-		query:     opts.query(),
-		body:      application,
-		checkWith: "Customers.GetByEmail, Applications.ListByCustomer",
-	})
+	return post[*ApplicationCustomerResponse](ctx, s.client,
+		route("/api/Application/create-customer-and-application-and-applicant").
+			where(opts.query()...).with(application).checkedBy("Customers.GetByEmail, Applications.ListByCustomer"))
 }
 
 // CreateWithCustomer creates a customer and an application in one call. The service validates
@@ -97,12 +83,8 @@ func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context
 //
 // Route: POST /api/Application/create-customer-and-application
 func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, application ApplicationAndCustomerRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
-	return post[*ApplicationCustomerResponse](ctx, s.client, request{
-		path:      "/api/Application/create-customer-and-application",
-		query:     opts.query(),
-		body:      application,
-		checkWith: "Customers.GetByEmail, Applications.ListByCustomer",
-	})
+	return post[*ApplicationCustomerResponse](ctx, s.client, route("/api/Application/create-customer-and-application").
+		where(opts.query()...).with(application).checkedBy("Customers.GetByEmail, Applications.ListByCustomer"))
 }
 
 // SendLink asks the service to send the customer a link to the application.
@@ -112,10 +94,8 @@ func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, applicatio
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
-	return postNoContent(ctx, s.client, request{
-		path:  "/api/Application/send-application-link",
-		query: []param{{"applicationId", id.String(), true}},
-	})
+	return postNoContent(ctx, s.client, route("/api/Application/send-application-link").
+		where(required("applicationId", id.String())))
 }
 
 // QuickTest has the service test bank data without storing an application step.
@@ -125,12 +105,8 @@ func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) er
 //
 // Route: POST /api/Application/quick-test/{applicationId}
 func (s *ApplicationsService) QuickTest(ctx context.Context, id ApplicationID, data *BankingDataRequest) (bool, error) {
-	return post[bool](ctx, s.client, request{
-		path:      "/api/Application/quick-test/{applicationId}",
-		args:      []string{id.String()},
-		body:      data,
-		checkWith: "Applications.Status",
-	})
+	return post[bool](ctx, s.client, route("/api/Application/quick-test/{applicationId}", id.String()).
+		with(data).checkedBy("Applications.Status"))
 }
 
 // BankingDataOptions are the optional parameters of AddOrUpdateBankingData.
@@ -150,13 +126,8 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 	if opts != nil {
 		bankName = opts.BankName
 	}
-	return post[bool](ctx, s.client, request{
-		path:      "/api/Application/add-or-update-banking-data/{applicationId}",
-		args:      []string{id.String()},
-		query:     []param{{"bankName", bankName, false}},
-		body:      data,
-		checkWith: "Approval.BankAccounts",
-	})
+	return post[bool](ctx, s.client, route("/api/Application/add-or-update-banking-data/{applicationId}", id.String()).
+		where(param{"bankName", bankName, false}).with(data).checkedBy("Approval.BankAccounts"))
 }
 
 // Process runs the application through underwriting and returns the offer's id.
@@ -171,11 +142,8 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 //
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {
-	return mutatingGet[OfferID](ctx, s.client, request{
-		path:      "/api/Application/process-application/{applicationId}",
-		args:      []string{id.String()},
-		checkWith: "Applications.Status, Applications.Offer",
-	})
+	return mutatingGet[OfferID](ctx, s.client, route("/api/Application/process-application/{applicationId}", id.String()).
+		checkedBy("Applications.Status, Applications.Offer"))
 }
 
 // Status returns the application's status as the service spells it. The set of values is not
@@ -183,10 +151,7 @@ func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (Of
 //
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
-	return get[string](ctx, s.client, request{
-		path: "/api/Application/application-status/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[string](ctx, s.client, route("/api/Application/application-status/{applicationId}", id.String()))
 }
 
 // OfferOptions are the optional parameters of Offer.
@@ -206,25 +171,18 @@ type OfferOptions struct {
 //
 // Route: GET /api/Application/application-offer/{applicationId}
 func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts *OfferOptions) (*OfferResponse, error) {
-	r := request{
-		path: "/api/Application/application-offer/{applicationId}",
-		args: []string{id.String()},
-	}
+	r := route("/api/Application/application-offer/{applicationId}", id.String())
 	if opts == nil || !opts.Force {
 		return get[*OfferResponse](ctx, s.client, r)
 	}
-	r.query, r.checkWith = []param{boolParam("force", true)}, "Applications.Offer"
-	return mutatingGet[*OfferResponse](ctx, s.client, r)
+	return mutatingGet[*OfferResponse](ctx, s.client, r.where(boolParam("force", true)).checkedBy("Applications.Offer"))
 }
 
 // ListByCustomer returns the applications of a customer.
 //
 // Route: GET /api/Application/get-customer-applications/{customerId}
 func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID) ([]Application, error) {
-	return get[[]Application](ctx, s.client, request{
-		path: "/api/Application/get-customer-applications/{customerId}",
-		args: []string{id.String()},
-	})
+	return get[[]Application](ctx, s.client, route("/api/Application/get-customer-applications/{customerId}", id.String()))
 }
 
 // ListByPartner returns applications of a partner. The service sets no limit: without options it
@@ -232,12 +190,8 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
-	return get[[]Application](ctx, s.client, request{
-		path:  "/api/Application/get-partner-applications/{partnerId}",
-		args:  []string{id.String()},
-		query: opts.paged().query(),
-		also:  opts.paged().atMost(math.MaxInt32),
-	})
+	return get[[]Application](ctx, s.client, route("/api/Application/get-partner-applications/{partnerId}", id.String()).
+		page(opts.paged(), math.MaxInt32))
 }
 
 // AllByPartner yields all applications of a partner. It calls
@@ -253,10 +207,7 @@ func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, op
 //
 // Route: GET /api/Application/get-application/{applicationId}
 func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Application, error) {
-	return get[*Application](ctx, s.client, request{
-		path: "/api/Application/get-application/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[*Application](ctx, s.client, route("/api/Application/get-application/{applicationId}", id.String()))
 }
 
 // UpdateName gives the application's business another name, which must not be empty.
@@ -266,12 +217,8 @@ func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Appli
 //
 // Route: GET /api/Application/update-application-name/{applicationId}
 func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
-	return mutatingGet[bool](ctx, s.client, request{
-		path:      "/api/Application/update-application-name/{applicationId}",
-		args:      []string{id.String()},
-		query:     []param{{"name", name, true}},
-		checkWith: "Applications.Get",
-	})
+	return mutatingGet[bool](ctx, s.client, route("/api/Application/update-application-name/{applicationId}", id.String()).
+		where(required("name", name)).checkedBy("Applications.Get"))
 }
 
 // UpdateNameAndZipCode gives the application's business another name and zip code. Both are
@@ -282,12 +229,9 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 //
 // Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
 func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
-	return mutatingGet[bool](ctx, s.client, request{
-		path:      "/api/Application/update-application-name-and-zip-code/{applicationId}",
-		args:      []string{id.String()},
-		query:     []param{{"name", name, true}, {"zipCode", zipCode, true}},
-		checkWith: "Applications.Get",
-	})
+	return mutatingGet[bool](ctx, s.client,
+		route("/api/Application/update-application-name-and-zip-code/{applicationId}", id.String()).
+			where(required("name", name), required("zipCode", zipCode)).checkedBy("Applications.Get"))
 }
 
 // UpdateCustomerData changes the data of the customer behind an application.
@@ -298,12 +242,8 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 //
 // Route: GET /api/Application/update-customer-data/{applicationId}
 func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {
-	return mutatingGet[bool](ctx, s.client, request{
-		path:      "/api/Application/update-customer-data/{applicationId}",
-		args:      []string{id.String()},
-		query:     data.query(),
-		checkWith: "Customers.GetByID",
-	})
+	return mutatingGet[bool](ctx, s.client, route("/api/Application/update-customer-data/{applicationId}", id.String()).
+		where(data.query()...).checkedBy("Customers.GetByID"))
 }
 
 // UpdateData changes name, zip code and start date of the application's business.
@@ -313,12 +253,8 @@ func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id Applica
 //
 // Route: GET /api/Application/update-application-data/{applicationId}
 func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
-	return mutatingGet[bool](ctx, s.client, request{
-		path:      "/api/Application/update-application-data/{applicationId}",
-		args:      []string{id.String()},
-		query:     data.query(),
-		checkWith: "Applications.Get",
-	})
+	return mutatingGet[bool](ctx, s.client, route("/api/Application/update-application-data/{applicationId}", id.String()).
+		where(data.query()...).checkedBy("Applications.Get"))
 }
 
 // Cancel cancels the application. The status that follows is not published.
@@ -327,11 +263,8 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 //
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Application/cancel-application/{applicationId}",
-		args:      []string{id.String()},
-		checkWith: "Applications.Status",
-	})
+	return postNoContent(ctx, s.client, route("/api/Application/cancel-application/{applicationId}", id.String()).
+		checkedBy("Applications.Status"))
 }
 
 // SubmitBankStatement uploads a bank statement: see [Document]. The application needs no offer,
@@ -340,9 +273,6 @@ func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) erro
 //
 // Route: POST /api/Application/submit-bankstatement-document/{applicationId}
 func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id ApplicationID, doc Document) error {
-	return submit(ctx, s.client, doc, request{
-		path:      "/api/Application/submit-bankstatement-document/{applicationId}",
-		args:      []string{id.String()},
-		checkWith: "Applications.Status",
-	})
+	return submit(ctx, s.client, doc, route("/api/Application/submit-bankstatement-document/{applicationId}", id.String()).
+		checkedBy("Applications.Status"))
 }

@@ -85,12 +85,8 @@ func (c *checks) image(field string, image Secret) {
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
 func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationID, company CompanyDataRequest) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/ApplicationApproval/add-company-details/{applicationId}",
-		args:      []string{id.String()},
-		body:      company,
-		checkWith: "Applications.Get",
-	})
+	return postNoContent(ctx, s.client, route("/api/ApplicationApproval/add-company-details/{applicationId}", id.String()).
+		with(company).checkedBy("Applications.Get"))
 }
 
 // AddPrimaryApplicantDetails gives the application its first applicant.
@@ -99,12 +95,9 @@ func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationI
 //
 // Route: POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}
 func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id ApplicationID, applicant PrimaryApplicantRequest) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
-		args:      []string{id.String()},
-		body:      applicant,
-		checkWith: "Approval.Applicants",
-	})
+	return postNoContent(ctx, s.client,
+		route("/api/ApplicationApproval/add-primary-applicant-details/{applicationId}", id.String()).
+			with(applicant).checkedBy("Approval.Applicants"))
 }
 
 // AddSecondaryApplicantDetails gives the application its second applicant.
@@ -113,22 +106,17 @@ func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id App
 //
 // Route: POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}
 func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id ApplicationID, applicant SecondaryApplicantRequest) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/ApplicationApproval/add-secondary-applicant-details/{applicationId}",
-		args:      []string{id.String()},
-		body:      applicant,
-		checkWith: "Approval.Applicants",
-	})
+	return postNoContent(ctx, s.client,
+		route("/api/ApplicationApproval/add-secondary-applicant-details/{applicationId}", id.String()).
+			with(applicant).checkedBy("Approval.Applicants"))
 }
 
 // Contracts returns the contract documents of the application.
 //
 // Route: GET /api/ApplicationApproval/get-contracts/{applicationId}
 func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]ContractDocumentResponse, error) {
-	return get[[]ContractDocumentResponse](ctx, s.client, request{
-		path: "/api/ApplicationApproval/get-contracts/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[[]ContractDocumentResponse](ctx, s.client,
+		route("/api/ApplicationApproval/get-contracts/{applicationId}", id.String()))
 }
 
 // ContractDetails returns the content of the application's contracts. Read it before
@@ -136,10 +124,8 @@ func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]Co
 //
 // Route: GET /api/ApplicationApproval/get-contract-details/{applicationId}
 func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID) ([]ContractDetails, error) {
-	return get[[]ContractDetails](ctx, s.client, request{
-		path: "/api/ApplicationApproval/get-contract-details/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[[]ContractDetails](ctx, s.client,
+		route("/api/ApplicationApproval/get-contract-details/{applicationId}", id.String()))
 }
 
 // Applicants returns the applicants of the application. [ApprovalService.SignContract] needs the
@@ -147,20 +133,16 @@ func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID)
 //
 // Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
 func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]PublicApiApplicantResponse, error) {
-	return get[[]PublicApiApplicantResponse](ctx, s.client, request{
-		path: "/api/ApplicationApproval/get-all-applicants/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[[]PublicApiApplicantResponse](ctx, s.client,
+		route("/api/ApplicationApproval/get-all-applicants/{applicationId}", id.String()))
 }
 
 // BankAccounts returns the bank accounts of the application.
 //
 // Route: GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}
 func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([]PublicApiBankFeedAccountResponse, error) {
-	return get[[]PublicApiBankFeedAccountResponse](ctx, s.client, request{
-		path: "/api/ApplicationApproval/get-all-bank-accounts/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[[]PublicApiBankFeedAccountResponse](ctx, s.client,
+		route("/api/ApplicationApproval/get-all-bank-accounts/{applicationId}", id.String()))
 }
 
 // PrimaryBankAccount returns the chosen bank account. The shape of the response is not declared.
@@ -168,10 +150,8 @@ func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([
 //
 // Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
 func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id ApplicationID) (*Record, error) {
-	return get[*Record](ctx, s.client, request{
-		path: "/api/ApplicationApproval/get-primary-bank-account/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[*Record](ctx, s.client,
+		route("/api/ApplicationApproval/get-primary-bank-account/{applicationId}", id.String()))
 }
 
 // SetPrimaryBankAccount chooses an account of [ApprovalService.BankAccounts] by its id, which is
@@ -181,11 +161,9 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 //
 // Route: POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}
 func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id ApplicationID, accountID string) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}",
-		args:      []string{id.String(), accountID},
-		checkWith: "Approval.PrimaryBankAccount",
-	})
+	return postNoContent(ctx, s.client,
+		route("/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}", id.String(), accountID).
+			checkedBy("Approval.PrimaryBankAccount"))
 }
 
 // SignContract signs the contract for an applicant of the same application. After the expiry of
@@ -197,12 +175,9 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
 func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, applicant ApplicantID, signatures *SignaturesRequest) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}",
-		args:      []string{id.String(), applicant.String()},
-		body:      signatures,
-		checkWith: "Approval.Applicants, Approval.ContractDetails, Approval.Contracts",
-	})
+	return postNoContent(ctx, s.client,
+		route("/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}", id.String(), applicant.String()).
+			with(signatures).checkedBy("Approval.Applicants, Approval.ContractDetails, Approval.Contracts"))
 }
 
 // RequiredDocuments returns the required documents. [ApprovalService.SubmitRequiredDocument]
@@ -210,10 +185,8 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 //
 // Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}
 func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationID) ([]SupportDocumentDetails, error) {
-	return get[[]SupportDocumentDetails](ctx, s.client, request{
-		path: "/api/ApplicationApproval/get-required-documents/{applicationId}",
-		args: []string{id.String()},
-	})
+	return get[[]SupportDocumentDetails](ctx, s.client,
+		route("/api/ApplicationApproval/get-required-documents/{applicationId}", id.String()))
 }
 
 // SubmitRequiredDocument uploads a required document: see [Document]. requirement and fileType
@@ -225,12 +198,10 @@ func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationI
 //
 // Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
 func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id ApplicationID, requirement RequirementID, fileType string, doc Document) error {
-	return submit(ctx, s.client, doc, request{
-		path:      "/api/ApplicationApproval/submit-required-document/{applicationId}",
-		args:      []string{id.String()},
-		query:     []param{{"supportingDocumentId", requirement.String(), true}, {"fileType", fileType, true}},
-		checkWith: "Approval.RequiredDocuments",
-	})
+	return submit(ctx, s.client, doc,
+		route("/api/ApplicationApproval/submit-required-document/{applicationId}", id.String()).
+			where(required("supportingDocumentId", requirement.String()), required("fileType", fileType)).
+			checkedBy("Approval.RequiredDocuments"))
 }
 
 // SubmitDocument uploads a document without a requirement: see [Document]. The service requires
@@ -241,9 +212,6 @@ func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id Applica
 //
 // Route: POST /api/ApplicationApproval/submit-document/{applicationId}
 func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {
-	return submit(ctx, s.client, doc, request{
-		path:  "/api/ApplicationApproval/submit-document/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"fileType", fileType, true}},
-	})
+	return submit(ctx, s.client, doc, route("/api/ApplicationApproval/submit-document/{applicationId}", id.String()).
+		where(required("fileType", fileType)))
 }

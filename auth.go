@@ -126,14 +126,7 @@ func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
 //
 // Route: POST /api/Authenication/login
 func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
-	return post[*FullApplicationUser](ctx, s.client, request{
-		path:      "/api/Authenication/login",
-		body:      login,
-		anonymous: true,
-		signIn:    true,
-
-		tokenTells: true,
-	})
+	return post[*FullApplicationUser](ctx, s.client, route("/api/Authenication/login").with(login).forToken())
 }
 
 // ValidateTwoFactor completes a sign-in with the code that the service sent after
@@ -142,14 +135,14 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 //
 // Route: POST /api/Authenication/validate-two-factor
 func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLoginRequest) (*FullApplicationUser, error) {
-	return post[*FullApplicationUser](ctx, s.client, request{
-		path:      "/api/Authenication/validate-two-factor",
-		body:      login,
-		anonymous: true,
-		signIn:    true,
+	r := route("/api/Authenication/validate-two-factor").with(login).forToken()
+	return post[*FullApplicationUser](ctx, s.client, r)
+}
 
-		tokenTells: true,
-	})
+// forToken marks a step of a sign-in, whose only evidence of success is the token in its response.
+func (r request) forToken() request {
+	r.anonymous, r.signIn, r.tokenTells = true, true, true
+	return r
 }
 
 // RefreshToken exchanges the client's token for a new token. The service cannot refresh an
@@ -158,10 +151,9 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 //
 // Route: POST /api/Authenication/refresh-token
 func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
-	return post[Secret](ctx, s.client, request{
-		path:   "/api/Authenication/refresh-token",
-		signIn: true,
-	})
+	r := route("/api/Authenication/refresh-token")
+	r.signIn = true
+	return post[Secret](ctx, s.client, r)
 }
 
 // The steps of a sign-in, for the engine of a [Session].

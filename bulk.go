@@ -35,12 +35,9 @@ func (b batch[T]) check(c *checks) {
 //
 // Route: POST /api/ApplicationBulk/create-customers
 func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserRequest) ([]UserResponse, error) {
-	return post[[]UserResponse](ctx, s.client, request{
-		path:      "/api/ApplicationBulk/create-customers",
-		body:      batch[UserRequest](customers),
-		batch:     len(customers),
-		checkWith: "Customers.GetByEmail",
-	})
+	r := route("/api/ApplicationBulk/create-customers").checkedBy("Customers.GetByEmail")
+	r.body, r.batch = batch[UserRequest](customers), len(customers)
+	return post[[]UserResponse](ctx, s.client, r)
 }
 
 // CreateApplications creates applications of existing customers and returns them, by the rules
@@ -51,10 +48,7 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 //
 // Route: POST /api/ApplicationBulk/create-applications
 func (s *BulkService) CreateApplications(ctx context.Context, applications []ApplicationRequest) ([]ApplicationResponse, error) {
-	return post[[]ApplicationResponse](ctx, s.client, request{
-		path:      "/api/ApplicationBulk/create-applications",
-		body:      batch[ApplicationRequest](applications),
-		batch:     len(applications),
-		checkWith: "Applications.ListByCustomer",
-	})
+	r := route("/api/ApplicationBulk/create-applications").checkedBy("Applications.ListByCustomer")
+	r.body, r.batch = batch[ApplicationRequest](applications), len(applications)
+	return post[[]ApplicationResponse](ctx, s.client, r)
 }

@@ -48,11 +48,8 @@ type SliderResult struct{ Record }
 //
 // Route: POST /api/Calculation/application-loc-calculation-slider
 func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id ApplicationID, slider *SliderRequest) ([]SliderResult, error) {
-	return post[[]SliderResult](ctx, s.client, request{
-		path:  "/api/Calculation/application-loc-calculation-slider",
-		query: []param{{"applicationId", id.String(), true}},
-		body:  slider,
-	})
+	return post[[]SliderResult](ctx, s.client, route("/api/Calculation/application-loc-calculation-slider").
+		where(required("applicationId", id.String())).with(slider))
 }
 
 // LineOfCredit calculates a line of credit. After an unknown outcome no read shows the
@@ -61,11 +58,8 @@ func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id Applicat
 //
 // Route: POST /api/Calculation/application-loc-calculation
 func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {
-	return post[*CalculationResponse](ctx, s.client, request{
-		path:  "/api/Calculation/application-loc-calculation",
-		query: []param{{"applicationId", id.String(), true}},
-		body:  calculation,
-	})
+	return post[*CalculationResponse](ctx, s.client, route("/api/Calculation/application-loc-calculation").
+		where(required("applicationId", id.String())).with(calculation))
 }
 
 // Invoice calculates the financing of an invoice. The service stores the result, and compares a
@@ -75,9 +69,6 @@ func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID,
 //
 // Route: POST /api/Calculation/application-invoice-calculation
 func (s *CalculationService) Invoice(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {
-	return post[*CalculationResponse](ctx, s.client, request{
-		path:  "/api/Calculation/application-invoice-calculation",
-		query: []param{{"applicationId", id.String(), true}},
-		body:  calculation,
-	})
+	return post[*CalculationResponse](ctx, s.client, route("/api/Calculation/application-invoice-calculation").
+		where(required("applicationId", id.String())).with(calculation))
 }

@@ -22,12 +22,8 @@ type CommunicationRequest struct {
 //
 // Route: GET /api/Communication/get-all-messages/{applicationId}
 func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, opts *ListOptions) ([]Message, error) {
-	return get[[]Message](ctx, s.client, request{
-		path:  "/api/Communication/get-all-messages/{applicationId}",
-		args:  []string{id.String()},
-		query: opts.paged().query(),
-		also:  opts.paged().atMost(maxTake),
-	})
+	return get[[]Message](ctx, s.client, route("/api/Communication/get-all-messages/{applicationId}", id.String()).
+		page(opts.paged(), maxTake))
 }
 
 // AllMessages yields all messages of an application. It calls [CommunicationService.Messages]
@@ -46,10 +42,6 @@ func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Communication/post-messages/{applicationId}",
-		args:      []string{id.String()},
-		body:      message,
-		checkWith: "Communication.Messages",
-	})
+	return postNoContent(ctx, s.client, route("/api/Communication/post-messages/{applicationId}", id.String()).
+		with(message).checkedBy("Communication.Messages"))
 }

@@ -15,18 +15,12 @@ type CustomersService struct{ client *carrier }
 //
 // Route: GET /api/Customer/get-customer-by-email
 func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Record, error) {
-	return get[*Record](ctx, s.client, request{
-		path:  "/api/Customer/get-customer-by-email",
-		query: []param{{"email", email, true}},
-	})
+	return get[*Record](ctx, s.client, route("/api/Customer/get-customer-by-email").where(required("email", email)))
 }
 
 // GetByID returns a customer.
 //
 // Route: GET /api/Customer/get-customer-by-id/{customerId}
 func (s *CustomersService) GetByID(ctx context.Context, id CustomerID) (*Record, error) {
-	return get[*Record](ctx, s.client, request{
-		path: "/api/Customer/get-customer-by-id/{customerId}",
-		args: []string{id.String()},
-	})
+	return get[*Record](ctx, s.client, route("/api/Customer/get-customer-by-id/{customerId}", id.String()))
 }

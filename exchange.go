@@ -92,6 +92,24 @@ type request struct {
 	withheld error
 }
 
+// route returns the request of a route: its path template, and the values for the names in braces.
+func route(path string, args ...string) request { return request{path: path, args: args} }
+
+func (r request) where(query ...param) request {
+	r.query = query
+	return r
+}
+
+func (r request) with(body any) request {
+	r.body = body
+	return r
+}
+
+func (r request) checkedBy(reads string) request {
+	r.checkWith = reads
+	return r
+}
+
 // streamed is a body produced while the transport sends it.
 type streamed interface {
 	bind(ctx context.Context, hr *http.Request)
@@ -109,6 +127,8 @@ type param struct {
 	name, value string
 	required    bool
 }
+
+func required(name, value string) param { return param{name, value, true} }
 
 // callTimeout bounds a call whose context has no deadline.
 const callTimeout = 2 * time.Minute

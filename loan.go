@@ -54,16 +54,14 @@ type EarlyRepaymentResponse struct{ Record }
 //
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
-	return get[*LoanResponse](ctx, s.client, request{
-		path: "/api/Loan/get-loan/{loanId}",
-		args: []string{id.String()},
-		fits: func(result any) *shapeError {
-			if result.(*LoanResponse).ID == id {
-				return nil
-			}
-			return &shapeError{Path: "id", Want: "the id that was asked for", Got: "another"}
-		},
-	})
+	r := route("/api/Loan/get-loan/{loanId}", id.String())
+	r.fits = func(result any) *shapeError {
+		if result.(*LoanResponse).ID == id {
+			return nil
+		}
+		return &shapeError{Path: "id", Want: "the id that was asked for", Got: "another"}
+	}
+	return get[*LoanResponse](ctx, s.client, r)
 }
 
 // ListByCustomer returns the loans of a customer. The record with the ApplicationID of your
@@ -71,22 +69,15 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 //
 // Route: GET /api/Loan/get-customer-loans/{customerId}
 func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]LoanResponse, error) {
-	return get[[]LoanResponse](ctx, s.client, request{
-		path: "/api/Loan/get-customer-loans/{customerId}",
-		args: []string{id.String()},
-	})
+	return get[[]LoanResponse](ctx, s.client, route("/api/Loan/get-customer-loans/{customerId}", id.String()))
 }
 
 // Transactions returns transactions of a loan, at most 200 at a time.
 //
 // Route: GET /api/Loan/get-transactions/{loanId}
 func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOptions) ([]Transaction, error) {
-	return get[[]Transaction](ctx, s.client, request{
-		path:  "/api/Loan/get-transactions/{loanId}",
-		args:  []string{id.String()},
-		query: opts.paged().query(),
-		also:  opts.paged().atMost(maxTake),
-	})
+	return get[[]Transaction](ctx, s.client, route("/api/Loan/get-transactions/{loanId}", id.String()).
+		page(opts.paged(), maxTake))
 }
 
 // AllTransactions yields all transactions of a loan. It calls [LoansService.Transactions] until
@@ -108,12 +99,8 @@ func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *Lis
 //
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
 func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[Transaction], error) {
-	return get[*Page[Transaction]](ctx, s.client, request{
-		path:  "/api/Loan/get-transactions-paged/{loanId}",
-		args:  []string{id.String()},
-		query: opts.query(),
-		also:  opts.atMost(maxTake),
-	})
+	return get[*Page[Transaction]](ctx, s.client, route("/api/Loan/get-transactions-paged/{loanId}", id.String()).
+		page(opts, maxTake))
 }
 
 // AllTransactionsPaged yields all transactions of a loan. It calls
@@ -130,12 +117,8 @@ func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts
 //
 // Route: GET /api/Loan/get-withdrawals/{loanId}
 func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[AdvanceProjection], error) {
-	return get[*Page[AdvanceProjection]](ctx, s.client, request{
-		path:  "/api/Loan/get-withdrawals/{loanId}",
-		args:  []string{id.String()},
-		query: opts.query(),
-		also:  opts.atMost(maxTake),
-	})
+	return get[*Page[AdvanceProjection]](ctx, s.client, route("/api/Loan/get-withdrawals/{loanId}", id.String()).
+		page(opts, maxTake))
 }
 
 // AllWithdrawals yields all withdrawals from a loan. It calls [LoansService.Withdrawals], and
@@ -150,50 +133,36 @@ func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *Page
 //
 // Route: GET /api/Loan/get-contract-documents/{loanId}
 func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]ContractDocumentResponse, error) {
-	return get[[]ContractDocumentResponse](ctx, s.client, request{
-		path: "/api/Loan/get-contract-documents/{loanId}",
-		args: []string{id.String()},
-	})
+	return get[[]ContractDocumentResponse](ctx, s.client, route("/api/Loan/get-contract-documents/{loanId}", id.String()))
 }
 
 // TotalBalance returns the balance of a loan.
 //
 // Route: GET /api/Loan/get-total-balance/{loanId}
 func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanceResponse, error) {
-	return get[*LoanBalanceResponse](ctx, s.client, request{
-		path: "/api/Loan/get-total-balance/{loanId}",
-		args: []string{id.String()},
-	})
+	return get[*LoanBalanceResponse](ctx, s.client, route("/api/Loan/get-total-balance/{loanId}", id.String()))
 }
 
 // RepaymentBalances returns the amount to be repaid of a loan.
 //
 // Route: GET /api/Loan/get-repayment-balances/{loanId}
 func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*DashboardLoanRepaymentResponse, error) {
-	return get[*DashboardLoanRepaymentResponse](ctx, s.client, request{
-		path: "/api/Loan/get-repayment-balances/{loanId}",
-		args: []string{id.String()},
-	})
+	return get[*DashboardLoanRepaymentResponse](ctx, s.client,
+		route("/api/Loan/get-repayment-balances/{loanId}", id.String()))
 }
 
 // IsEnabled reports whether the loan is enabled.
 //
 // Route: GET /api/Loan/is-loan-enabled/{loanId}
 func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
-	return get[bool](ctx, s.client, request{
-		path: "/api/Loan/is-loan-enabled/{loanId}",
-		args: []string{id.String()},
-	})
+	return get[bool](ctx, s.client, route("/api/Loan/is-loan-enabled/{loanId}", id.String()))
 }
 
 // IsClosed reports whether the loan is closed.
 //
 // Route: GET /api/Loan/is-loan-closed/{loanId}
 func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
-	return get[bool](ctx, s.client, request{
-		path: "/api/Loan/is-loan-closed/{loanId}",
-		args: []string{id.String()},
-	})
+	return get[bool](ctx, s.client, route("/api/Loan/is-loan-closed/{loanId}", id.String()))
 }
 
 // EarlyRepayment returns the cost of repaying a loan early. The route needs no token, and the
@@ -201,11 +170,9 @@ func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 //
 // Route: GET /api/Loan/get-early-repayment/{loanId}
 func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRepaymentResponse, error) {
-	return get[*EarlyRepaymentResponse](ctx, s.client, request{
-		path:      "/api/Loan/get-early-repayment/{loanId}",
-		args:      []string{id.String()},
-		anonymous: true,
-	})
+	r := route("/api/Loan/get-early-repayment/{loanId}", id.String())
+	r.anonymous = true
+	return get[*EarlyRepaymentResponse](ctx, s.client, r)
 }
 
 // InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. Further fields belong in
@@ -295,12 +262,9 @@ type LineOfCreditWithdrawalResponse struct{ Record }
 //
 // Route: POST /api/Loan/make-withdrawal-line-of-credit/{loanId}
 func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, withdrawal LineOfCreditWithdrawalRequest) (*LineOfCreditWithdrawalResponse, error) {
-	return post[*LineOfCreditWithdrawalResponse](ctx, s.client, request{
-		path:      "/api/Loan/make-withdrawal-line-of-credit/{loanId}",
-		args:      []string{id.String()},
-		body:      withdrawal,
-		checkWith: "Loans.Withdrawals",
-	})
+	return post[*LineOfCreditWithdrawalResponse](ctx, s.client,
+		route("/api/Loan/make-withdrawal-line-of-credit/{loanId}", id.String()).
+			with(withdrawal).checkedBy("Loans.Withdrawals"))
 }
 
 // WithdrawInvoice begins a withdrawal from an invoice loan: the service sends a one-time
@@ -315,13 +279,9 @@ func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, with
 //
 // Route: POST /api/Loan/make-withdrawal-invoice/{loanId}
 func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawal InvoiceWithdrawalRequest) (*InvoiceWithdrawal, error) {
-	response, err := post[*InvoiceWithdrawalResponse](ctx, s.client, request{
-		path:      "/api/Loan/make-withdrawal-invoice/{loanId}",
-		args:      []string{id.String()},
-		body:      map[string]any{"calculation": withdrawal.Calculation},
-		also:      withdrawal,
-		checkWith: "Loans.Withdrawals",
-	})
+	r := route("/api/Loan/make-withdrawal-invoice/{loanId}", id.String()).checkedBy("Loans.Withdrawals")
+	r.body, r.also = map[string]any{"calculation": withdrawal.Calculation}, withdrawal
+	response, err := post[*InvoiceWithdrawalResponse](ctx, s.client, r)
 	if err != nil {
 		return nil, err
 	}
@@ -341,10 +301,7 @@ func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawa
 //
 // Route: POST /api/Loan/resend-withdrawal-otp/{loanId}
 func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid.UUID, error) {
-	return post[uuid.UUID](ctx, s.client, request{
-		path: "/api/Loan/resend-withdrawal-otp/{loanId}",
-		args: []string{id.String()},
-	})
+	return post[uuid.UUID](ctx, s.client, route("/api/Loan/resend-withdrawal-otp/{loanId}", id.String()))
 }
 
 // ConfirmInvoiceWithdrawal completes a withdrawal of [LoansService.WithdrawInvoice] with the
@@ -365,13 +322,11 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
-	answer, err := post[*Record](ctx, s.client, request{
-		path:       "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args:       []string{withdrawal.LoanID.String()},
-		body:       confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		acceptance: acceptWithdrawal,
-		checkWith:  "Loans.Withdrawals, Loans.TotalBalance",
-	})
+	r := route("/api/Loan/confirm-withdrawal-invoice/{loanId}", withdrawal.LoanID.String()).
+		with(confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra}).
+		checkedBy("Loans.Withdrawals, Loans.TotalBalance")
+	r.acceptance = acceptWithdrawal
+	answer, err := post[*Record](ctx, s.client, r)
 	if err != nil {
 		return nil, err
 	}

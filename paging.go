@@ -40,19 +40,13 @@ func (o *ListOptions) paged() *PagedOptions {
 // list returns the same options without the direction.
 func (o *PagedOptions) list() *ListOptions { return &ListOptions{Skip: o.Skip, Take: o.Take} }
 
-func (o *PagedOptions) query() []param {
-	if o == nil {
-		return nil
+// page selects a part of a list whose largest page has most records.
+func (r request) page(o *PagedOptions, most int) request {
+	if o != nil {
+		r.query = []param{countParam("skip", o.Skip), countParam("take", o.Take), boolParam("descending", o.Descending)}
+		r.also = pageRule{o.Skip, o.Take, most}
 	}
-	return []param{countParam("skip", o.Skip), countParam("take", o.Take), boolParam("descending", o.Descending)}
-}
-
-// atMost is the rule of a list whose largest page has most records.
-func (o *PagedOptions) atMost(most int) checker {
-	if o == nil {
-		return nil
-	}
-	return pageRule{o.Skip, o.Take, most}
+	return r
 }
 
 type pageRule struct{ skip, take, most int }

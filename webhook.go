@@ -54,11 +54,11 @@ func (t WebhookTarget) String() string {
 func (t WebhookTarget) param() param {
 	switch {
 	case !t.partner.IsZero():
-		return param{"partnerId", t.partner.String(), true}
+		return required("partnerId", t.partner.String())
 	case !t.customer.IsZero():
-		return param{"customerId", t.customer.String(), true}
+		return required("customerId", t.customer.String())
 	}
-	return param{"target", "", true}
+	return required("target", "")
 }
 
 // WebhookSubscription is a subscription, for registering and as read back. A subscription that
@@ -119,13 +119,9 @@ type WebhookPayload struct {
 //
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Webhook/register",
-		query:     []param{target.param()},
-		body:      subscription,
-		also:      s.receiver(subscription.WebhookURI),
-		checkWith: "Webhooks.Subscription",
-	})
+	r := route("/api/Webhook/register").where(target.param()).with(subscription).checkedBy("Webhooks.Subscription")
+	r.also = s.receiver(subscription.WebhookURI)
+	return postNoContent(ctx, s.client, r)
 }
 
 // Unregister removes the subscription of the target. The client does not check subscription, so
@@ -135,12 +131,8 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 //
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Webhook/unregister",
-		query:     []param{target.param()},
-		body:      subscription,
-		checkWith: "Webhooks.Subscription",
-	})
+	return postNoContent(ctx, s.client, route("/api/Webhook/unregister").
+		where(target.param()).with(subscription).checkedBy("Webhooks.Subscription"))
 }
 
 // UpdateAll has the service update the subscriptions of the target. The effect is not published.
@@ -149,11 +141,8 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 //
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Webhook/update-all",
-		query:     []param{target.param()},
-		checkWith: "Webhooks.Subscription",
-	})
+	return postNoContent(ctx, s.client, route("/api/Webhook/update-all").
+		where(target.param()).checkedBy("Webhooks.Subscription"))
 }
 
 // PostToHandler posts a delivery to the service's own test receiver, without a token. After an
@@ -161,11 +150,9 @@ func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) e
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Webhook/handler",
-		body:      payload,
-		anonymous: true,
-	})
+	r := route("/api/Webhook/handler").with(payload)
+	r.anonymous = true
+	return postNoContent(ctx, s.client, r)
 }
 
 // Simulate has the service send a simulated event to the receiver of the target. The
@@ -177,10 +164,8 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
-	return postNoContent(ctx, s.client, request{
-		path:  "/api/Webhook/generate-simulated-webhook",
-		query: []param{{"eventName", string(event), true}, target.param()},
-	})
+	return postNoContent(ctx, s.client, route("/api/Webhook/generate-simulated-webhook").
+		where(required("eventName", string(event)), target.param()))
 }
 
 // RegisteredEvents returns the names of the events to which the target is subscribed. The shape
@@ -189,10 +174,7 @@ func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, ev
 //
 // Route: GET /api/Webhook/get-registered-webhooks
 func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTarget) (*Record, error) {
-	return get[*Record](ctx, s.client, request{
-		path:  "/api/Webhook/get-registered-webhooks",
-		query: []param{target.param()},
-	})
+	return get[*Record](ctx, s.client, route("/api/Webhook/get-registered-webhooks").where(target.param()))
 }
 
 // Subscription returns the subscription of the target, with its secret. The record proves that
@@ -201,10 +183,7 @@ func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTa
 //
 // Route: GET /api/Webhook/get-subscription
 func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget) (*WebhookSubscription, error) {
-	return get[*WebhookSubscription](ctx, s.client, request{
-		path:  "/api/Webhook/get-subscription",
-		query: []param{target.param()},
-	})
+	return get[*WebhookSubscription](ctx, s.client, route("/api/Webhook/get-subscription").where(target.param()))
 }
 
 // AllSubscriptions returns all subscriptions, for webhook administrators: others get
@@ -212,9 +191,7 @@ func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget
 //
 // Route: GET /api/Webhook/get-all-subscriptions
 func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscriptionSummary, error) {
-	return get[[]WebhookSubscriptionSummary](ctx, s.client, request{
-		path: "/api/Webhook/get-all-subscriptions",
-	})
+	return get[[]WebhookSubscriptionSummary](ctx, s.client, route("/api/Webhook/get-all-subscriptions"))
 }
 
 // UpdateURI changes the address of the target's receiver. Without a subscription the service
@@ -225,12 +202,10 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 //
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
-	return postNoContent(ctx, s.client, request{
-		path:      "/api/Webhook/update-webhook-uri",
-		query:     []param{{"webhookUri", uri, true}, target.param()},
-		also:      s.receiver(uri),
-		checkWith: "Webhooks.Subscription",
-	})
+	r := route("/api/Webhook/update-webhook-uri").where(required("webhookUri", uri), target.param()).
+		checkedBy("Webhooks.Subscription")
+	r.also = s.receiver(uri)
+	return postNoContent(ctx, s.client, r)
 }
 
 // EnsuredSubscription is the result of [WebhooksService.Ensure].
