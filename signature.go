@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash"
-	"strings"
 	"sync"
 )
 
@@ -18,10 +17,7 @@ var (
 	errSignatureDiffers = fmt.Errorf("%w: the body was changed, or signed with another secret; compare the secret with that of the subscription", ErrSignature)
 )
 
-const (
-	signaturePrefix = "sha256="
-	signatureLength = len(signaturePrefix) + 3*sha256.Size - 1
-)
+const signatureLength = len("sha256=") + 3*sha256.Size - 1
 
 // Sign returns the signature that the service sends with a delivery of body. Use it to test a
 // receiver. The signature is the HMAC-SHA256 of body under secret, written as "sha256=" and 32
@@ -35,15 +31,7 @@ func Sign(secret string, body []byte) string {
 	}
 	m := signers.Get().(*signer)
 	defer signers.Put(m)
-	text := make([]byte, 0, signatureLength)
-	text = append(text, signaturePrefix...)
-	for i, b := range m.sum(secret, body) {
-		if i > 0 {
-			text = append(text, '-')
-		}
-		text = append(text, digits[b>>4], digits[b&15])
-	}
-	return string(text)
+	return string(m.sign(secret, body))
 }
 
 // Verify returns nil if signature is [Sign] of body with secret. Otherwise the error is
@@ -63,10 +51,13 @@ func Verify(secret string, body []byte, signature string) error {
 		return errShortSecret
 	case signature == "":
 		return errNoSignature
+	case len(signature) != signatureLength:
+		return errSignatureDiffers
 	}
 	m := signers.Get().(*signer)
 	defer signers.Put(m)
-	if !m.parse(signature) || !hmac.Equal(m.sum(secret, body), m.given[:]) {
+	m.given = append(m.given[:0], signature...)
+	if !hmac.Equal(m.sign(secret, body), m.given) {
 		return errSignatureDiffers
 	}
 	return nil
@@ -80,48 +71,27 @@ func isTooShort(secret string) bool { return len(secret) < 14 && fips140.Enforce
 var signers = sync.Pool{New: func() any { return new(signer) }}
 
 type signer struct {
-	secret     string
-	mac        hash.Hash
-	own, given [sha256.Size]byte
+	secret      string
+	mac         hash.Hash
+	sum         [sha256.Size]byte
+	text, given []byte
 }
 
-// sum returns the HMAC of body, which is valid until the next call.
-func (m *signer) sum(secret string, body []byte) []byte {
+// sign returns the signature of body, which is valid until the next call.
+func (m *signer) sign(secret string, body []byte) []byte {
 	if m.mac != nil && m.secret == secret {
 		m.mac.Reset()
 	} else {
 		m.mac, m.secret = hmac.New(sha256.New, []byte(secret)), secret
 	}
 	m.mac.Write(body)
-	return m.mac.Sum(m.own[:0])
-}
-
-// parse reads a signature into given. It accepts only the documented form.
-func (m *signer) parse(signature string) bool {
-	if len(signature) != signatureLength || signature[:len(signaturePrefix)] != signaturePrefix {
-		return false
+	m.text = append(m.text[:0], "sha256"...)
+	separator := byte('=')
+	for _, b := range m.mac.Sum(m.sum[:0]) {
+		m.text = append(m.text, separator, digits[b>>4], digits[b&15])
+		separator = '-'
 	}
-	text := signature[len(signaturePrefix):]
-	odd := byte(0)
-	for i := range m.given {
-		if i > 0 {
-			odd |= text[0] ^ '-'
-			text = text[1:]
-		}
-		high, low := digitValue[text[0]], digitValue[text[1]]
-		odd |= (high | low) & 0xF0
-		m.given[i] = high<<4 | low
-		text = text[2:]
-	}
-	return odd == 0
+	return m.text
 }
 
 const digits = "0123456789ABCDEF"
-
-// digitValue maps a digit to its value, and any other byte to 0xFF.
-var digitValue = func() (values [256]byte) {
-	for c := range values {
-		values[c] = byte(strings.IndexByte(digits, byte(c))) // -1 is 0xFF
-	}
-	return values
-}()
