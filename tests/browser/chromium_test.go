@@ -43,6 +43,9 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
+// patience ends a wait that would never end. A busy machine may take more than a minute.
+const patience = 5 * time.Minute
+
 var errNoChromium = errors.New("chromium is missing: apt-get install chromium runs this; in CI it must run")
 
 // startChromium starts a browser with an empty profile. The browser reaches this machine only.
@@ -135,7 +138,7 @@ func (c *chromium) call(session, method string, params, result any) error {
 			return json.Unmarshal(answer.Result, result)
 		}
 		return nil
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		return errors.New(method + ": chromium does not answer")
 	}
 }
@@ -226,7 +229,7 @@ func (b *tab) run(script string) { b.Helper(); value[any](b, script+"; undefined
 // wait returns when an expression has become true.
 func (b *tab) wait(expression string) {
 	b.Helper()
-	for end := time.Now().Add(time.Minute); !value[bool](b, "!!("+expression+
+	for end := time.Now().Add(patience); !value[bool](b, "!!("+expression+
 		")"); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("%s did not come true; the page was\n%.3000s", expression,
@@ -315,7 +318,7 @@ func (b *tab) complaints() (all []string) {
 // waitComplaint waits for a complaint.
 func (b *tab) waitComplaint(about string) {
 	b.Helper()
-	for end := time.Now().Add(time.Minute); !strings.Contains(strings.Join(b.complaints(), "\n"),
+	for end := time.Now().Add(patience); !strings.Contains(strings.Join(b.complaints(), "\n"),
 		about); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("no complaint about %s, but %q", about, b.complaints())

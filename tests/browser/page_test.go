@@ -186,5 +186,5 @@ func TestRowsWithTheSameIdentifierAreShown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return value[string](b,
 			`document.querySelector("#clock").textContent`) != clock
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }
