@@ -20,7 +20,8 @@ func TestPauseIsShownToEverybody(t *testing.T) {
 	require.Equal(t, "[]\n", b.read("api/standing"))
 	require.Contains(t, b.refused(http.StatusBadRequest, "api/pause", map[string]any{}), "Why")
 	b.act("api/pause", map[string]any{"why": "<b>doubled</b>"})
-	assert.Regexp(t, `^\[{"instruction":"paused","by":"`+person+`","why":".*doubled.*","since":"20..-`, b.read("api/standing"))
+	assert.Regexp(t, `^\[{"instruction":"paused","by":"`+person+`","why":".*doubled.*","since":"20..-`,
+		b.read("api/standing"))
 	second := b.refused(http.StatusConflict, "api/pause", map[string]any{"why": "me too"})
 	assert.Contains(t, second, "the operator has paused the log: by "+person+" since ")
 	shown := b.read("")
@@ -40,7 +41,8 @@ func TestRestoredStoreIsShown(t *testing.T) {
 	b.refused(http.StatusBadRequest, "api/restored", map[string]any{"since": "2999-01-01 00:00:00"})
 	b.refused(http.StatusBadRequest, "api/restored", map[string]any{"since": "2026-01-01 00:00:00", "for": "a day"})
 	b.act("api/restored", map[string]any{"since": "2026-01-01 00:00:00", "for": "72h"})
-	want := `"instruction":"restored","by":"` + person + `","why":"the store is a copy of 2026-01-01 00:00:00 UTC",.*"until":`
+	want := `"instruction":"restored","by":"` + person +
+		`","why":"the store is a copy of 2026-01-01 00:00:00 UTC",.*"until":`
 	assert.Regexp(t, want, b.read("api/standing"))
 	assert.Contains(t, b.read(""), "the store is a copy of 2026-01-01 00:00:00 UTC")
 	assert.Contains(t, b.actions.String(), `what="restored since 2026-01-01 00:00:00"`)

@@ -157,7 +157,7 @@ func TestCommands(t *testing.T) {
 		{"no reason to pause", []string{"pause"}, exitUsage, "pause needs -why"},
 		{"no instruction", []string{"status"}, 0, "the log sends"},
 		{"pause", []string{"pause", "-why", "doubled"}, 0, "  dora  doubled"},
-		{"status", []string{"status"}, 0, "paused          20"},
+		{"status", []string{"status"}, 0, "paused       20"},
 		{"resume", []string{"resume"}, 0, "the log sends"},
 		{"restored without a time", []string{"restored"}, exitUsage, "wrong usage"},
 		{"restored at a wrong time", []string{"restored", "-since", "noon"}, exitFailed, "since must be a time"},
