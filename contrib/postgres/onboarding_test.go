@@ -22,7 +22,7 @@ func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 // tells how to choose another commit.
 func TestMutationsAreDoneOnceByTwoBuilds(t *testing.T) {
 	longrun.Kills(t)
-	killWorkers(t, onboardingtest.How{Replicas: 2, Earlier: onboardingtest.Earlier(t)}, nil)
+	killWorkers(t, onboardingtest.How{Replicas: 2, Earlier: earlier(t)}, nil)
 }
 
 // The same, while the service moves: one replica after the other uses the new address.

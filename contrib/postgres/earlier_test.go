@@ -1,4 +1,4 @@
-package onboardingtest
+package lendingpostgres_test
 
 import (
 	"os"
@@ -8,12 +8,9 @@ import (
 	"testing"
 )
 
-// commitVariable is the environment variable with the commit of [Earlier].
-const commitVariable = "LENDING_TEST_EARLIER"
-
-// Earlier builds the tests of the package in this folder as of the last release, or of the commit in the
+// earlier builds the tests of this package as of the last release, or of the commit in the
 // environment. Before the first release, testdata/released.commit has the commit.
-func Earlier(t *testing.T) (program string) {
+func earlier(t *testing.T) (program string) {
 	t.Helper()
 	folder := t.TempDir()
 	run := func(in, name string, arguments ...string) (string, error) {
@@ -22,7 +19,7 @@ func Earlier(t *testing.T) (program string) {
 		text, err := command.CombinedOutput()
 		return strings.TrimSpace(string(text)), err
 	}
-	commit := os.Getenv(commitVariable)
+	commit := os.Getenv("LENDING_TEST_EARLIER")
 	if commit == "" {
 		var err error
 		if commit, err = run(".", "git", "describe", "--tags", "--abbrev=0", "--match", "v*"); err != nil {
