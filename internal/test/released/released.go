@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,18 +38,32 @@ func Each(t *testing.T, write, read func(t *testing.T, folder string)) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, sumsFile), []byte(sums(t, folder)), 0o600))
 		})
 	}
-	entries, err := os.ReadDir(folders)
-	require.NoError(t, err)
-	require.NotEmpty(t, entries)
-	for _, entry := range entries {
-		t.Run(entry.Name(), func(t *testing.T) {
-			folder := filepath.Join(folders, entry.Name())
+	for _, name := range names(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(folders, name)
 			written, err := os.ReadFile(filepath.Join(folder, sumsFile))
 			require.NoError(t, err)
 			require.Equal(t, string(written), sums(t, folder), "somebody has edited a store of a release: restore it from git")
 			read(t, folder)
 		})
 	}
+}
+
+// names returns the releases of which any package has a folder.
+func names(t *testing.T) []string {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	var names []string
+	for _, packages := range []string{"*", "*/*"} {
+		folders, err := filepath.Glob(filepath.Dir(file) + "/../../../" + packages + "/testdata/released/*")
+		require.NoError(t, err)
+		for _, folder := range folders {
+			names = append(names, filepath.Base(folder))
+		}
+	}
+	require.NotEmpty(t, names)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 const sumsFile = "SHA256SUMS"
