@@ -20,7 +20,7 @@ var migrations embed.FS
 type Migration struct {
 	Version int    // from 1
 	Name    string // the tables of the step
-	SQL     string // statements with the names of [Tables]
+	SQL     string // statements with the schema of [Tables]
 }
 
 // Migrations returns the steps of [Migrate] in their order, for a migration tool of your own.
