@@ -9,10 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
@@ -57,15 +54,6 @@ func keyOfLetter(id string) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, nanoseconds), number)
 }
 
-// mayHave reports whether the JSON of a dead letter can be of an event. It saves the decoding of
-// thousands of others.
-func mayHave(value []byte, event lending.EventName) bool {
-	plain := !strings.ContainsFunc(string(event), func(c rune) bool {
-		return c != '_' && (c >= utf8.RuneSelf || !unicode.IsLetter(c) && !unicode.IsDigit(c)) // JSON may escape it
-	})
-	return !plain || bytes.Contains(value, []byte(event))
-}
-
 // DeadLetters implements [webhook.DeadLetters].
 func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) (page []webhook.DeadLetter, err error) {
 	filter = filter.WithDefaults()
@@ -77,9 +65,6 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 	err = b.file().view(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(dead).Cursor()
 		for key, value := cursor.Seek(from); key != nil && len(page) < filter.Limit; key, value = cursor.Next() {
-			if !mayHave(value, filter.Event) {
-				continue
-			}
 			letter, err := letterOf(key, value)
 			if err := errors.Join(err, ctx.Err()); err != nil {
 				return err
