@@ -99,22 +99,6 @@ func (e *Event) Body() []byte {
 	return body
 }
 
-// Clone returns a copy of the event without shared memory. Body, Key and Data stay the same,
-// byte for byte.
-func (e *Event) Clone() *Event {
-	clone := *e
-	body, data := bytes.Clone(e.Record.Raw()), e.Data.Raw()
-	if at := bytes.Index(body, data); data != nil && at >= 0 {
-		clone.Data = lending.NewRecord(body[at : at+len(data)])
-	} else {
-		clone.Data = e.Data.Clone()
-	}
-	if body != nil {
-		clone.Record = lending.NewRecord(body)
-	}
-	return &clone
-}
-
 // Key returns the SHA-256 of the body in hexadecimal. Two deliveries with the same key are the
 // same delivery, repeated by a proxy or an attacker. If the service itself sends an event again,
 // time and key differ: then recognize the event by an identifier in Data.

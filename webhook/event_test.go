@@ -185,30 +185,6 @@ func TestEventSurvivesStorage(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), read.Name)
 }
 
-func TestEventCloneKeepsEveryByte(t *testing.T) {
-	const text = "\ufeff {\"webhookEvent\":\"a\",\"data\":{\"n\":1}} "
-	buffer := []byte(text)
-	event, err := webhook.Parse(buffer)
-	require.NoError(t, err)
-	key, raw := event.Key(), string(event.Raw())
-	event = event.Clone()
-	clear(buffer)
-	require.Equal(t, text, string(event.Body()))
-	require.Equal(t, raw, string(event.Raw()))
-	require.JSONEq(t, `{"n":1}`, string(event.Data.Raw()))
-	require.Equal(t, key, event.Key())
-
-	buffer = []byte(`{"n":2}`)
-	event.Data = lending.NewRecord(buffer)
-	event = event.Clone()
-	clear(buffer)
-	require.JSONEq(t, `{"n":2}`, string(event.Data.Raw()), "data of the caller's")
-
-	byHand := webhook.Event{Name: "a"}
-	key = byHand.Key()
-	require.Equal(t, key, byHand.Clone().Key())
-}
-
 // FuzzParse compares the events that Parse accepts with encoding/json's.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(delivery.Body))
