@@ -40,8 +40,7 @@ var inboxRules = []rule[inbox]{
 	{"a cancelled Take leaves the event due", inbox.abandoned},
 	{"Retry delays an event", inbox.retries},
 	{"Ages reports how late the inbox is", inbox.ages},
-	{"Done removes an event", inbox.done},
-	{"DeadLetter sets an event aside", inbox.deadLetters},
+	{"Done removes an event, and DeadLetter sets it aside", inbox.ends},
 	{"parallel Takes share no event", inbox.oneOfMany},
 	{"a dead letter has the event and the cause", inbox.describes},
 	{"a dead letter can be redriven", inbox.redrives},
@@ -76,9 +75,12 @@ func parsed(format string, arguments ...any) *webhook.Event {
 	return e
 }
 
-func (b inbox) put(n int) {
+// put puts events that are new.
+func (b inbox) put(events ...*webhook.Event) {
 	b.Helper()
-	b.succeeds(fmt.Sprintf("Put of event %d, which is new", n), b.store.Put(b.Context(), event(n)))
+	for _, event := range events {
+		b.succeeds("Put of a new event", b.store.Put(b.Context(), event))
+	}
 }
 
 func (b inbox) seen(event *webhook.Event, when string) {
@@ -139,7 +141,7 @@ func (b inbox) counts(want webhook.InboxCounts, when string) {
 func (b inbox) asItWas() {
 	b.none("it is empty")
 	b.counts(webhook.InboxCounts{}, "of an empty inbox")
-	b.put(1)
+	b.put(event(1))
 	entry := b.take(1, 1)
 	want := event(1)
 	b.require(bytes.Equal(entry.Event.Body(), want.Body()) && entry.Event.Name == want.Name,
@@ -148,7 +150,7 @@ func (b inbox) asItWas() {
 }
 
 func (b inbox) duplicates() {
-	b.put(1)
+	b.put(event(1))
 	b.seen(event(1), "that waits")
 	b.counts(webhook.InboxCounts{Waiting: 1}, "after two Puts of one event")
 	entry := b.take(1, 1)
@@ -158,7 +160,7 @@ func (b inbox) duplicates() {
 	b.is(b.take(1, 2))
 	b.seen(event(1), "that is done")
 	b.counts(webhook.InboxCounts{}, "when one event was put several times, and is done")
-	b.put(2)
+	b.put(event(2))
 	b.deadLetter(b.take(2, 1))
 	b.seen(event(2), "that was set aside")
 	b.none("all are duplicates")
@@ -166,7 +168,7 @@ func (b inbox) duplicates() {
 
 func (b inbox) waits() {
 	b.comes("Put", 1, 1, func() error { return b.store.Put(b.Context(), event(1)) })
-	b.put(2)
+	b.put(event(2))
 	entry := b.take(2, 1)
 	b.comes("Retry", 2, 2, func() error { return b.store.Retry(b.Context(), entry, 0) })
 }
@@ -192,14 +194,14 @@ func (b inbox) contexts() {
 	b.returns("Take", func() { entry, err = b.store.Take(ctx) })
 	b.require(err != nil && ctx.Err() != nil,
 		"Take from an empty inbox: got an entry: %t, and error %v, want to wait, and an error when the context ends", entry != nil, err)
-	b.put(1)
+	b.put(event(1))
 	b.is(b.take(1, 1))
 }
 
 // abandoned ends the context of a Take at various moments of the call.
 func (b inbox) abandoned() {
 	for n := range 20 {
-		b.put(n)
+		b.put(event(n))
 		ctx, cancel := context.WithTimeout(b.Context(), time.Duration(n)*short/1000)
 		entry, err := b.store.Take(ctx)
 		cancel()
@@ -211,11 +213,11 @@ func (b inbox) abandoned() {
 }
 
 func (b inbox) retries() {
-	b.put(1)
+	b.put(event(1))
 	entry, start := b.take(1, 1), time.Now()
 	b.retry(entry, 2*short)
 	b.counts(webhook.InboxCounts{Waiting: 1}, "when an event will be tried again")
-	b.put(2)
+	b.put(event(2))
 	b.is(b.take(2, 1)) // an event that waits does not block the others
 	entry = b.take(1, 2)
 	took := time.Since(start)
@@ -239,7 +241,7 @@ func (b inbox) ages() {
 	}
 	aged("of an empty inbox", false, false)
 	start = time.Now()
-	b.put(1)
+	b.put(event(1))
 	wait(short)
 	aged("of an event that is due", true, false)
 	entry := b.take(1, 1)
@@ -247,39 +249,28 @@ func (b inbox) ages() {
 	b.retry(entry, long)
 	aged("of an event that will be tried again", false, false)
 	start = time.Now()
-	b.put(2)
+	b.put(event(2))
 	b.deadLetter(b.take(2, 1))
 	wait(short)
 	aged("of a dead letter", false, true)
 }
 
-func (b inbox) done() {
-	b.put(1)
-	b.put(2)
+func (b inbox) ends() {
+	b.put(event(1), event(2))
 	b.counts(webhook.InboxCounts{Waiting: 2}, "of two events")
 	first, second := b.taken(), b.taken()
 	b.counts(webhook.InboxCounts{Running: 2}, "when both were taken")
 	b.none("both were taken")
 	b.is(first)
 	b.counts(webhook.InboxCounts{Running: 1}, "when one is done")
+	b.deadLetter(second)
 	b.is(first)
-	b.retry(first, 0)
-	b.deadLetter(first)
-	b.counts(webhook.InboxCounts{Running: 1}, "after Done, Retry and DeadLetter of what is done")
-	b.is(second)
-	b.counts(webhook.InboxCounts{}, "when both are done")
-	b.none("both are done")
-}
-
-func (b inbox) deadLetters() {
-	b.put(1)
-	entry := b.take(1, 1)
-	b.deadLetter(entry)
-	b.counts(webhook.InboxCounts{DeadLetters: 1}, "when an event was set aside")
-	b.deadLetter(entry)
-	b.retry(entry, 0)
-	b.none("it was set aside")
-	b.counts(webhook.InboxCounts{DeadLetters: 1}, "after DeadLetter and Retry of what was set aside")
+	for _, entry := range []*webhook.InboxEntry{first, second} {
+		b.retry(entry, 0)
+		b.deadLetter(entry)
+	}
+	b.none("one is done, and one was set aside")
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "after Done, Retry and DeadLetter of what is done or was set aside")
 }
 
 func (b inbox) oneOfMany() {
@@ -309,9 +300,7 @@ func (b inbox) oneOfMany() {
 }
 
 func (b inbox) survives() {
-	for n := 1; n <= 3; n++ {
-		b.put(n)
-	}
+	b.put(event(1), event(2), event(3))
 	b.is(b.taken())
 	b.deadLetter(b.taken())
 	running := b.taken()
@@ -325,7 +314,7 @@ func (b inbox) survives() {
 	}
 	b.counts(webhook.InboxCounts{Running: 1, DeadLetters: 1}, "in the next process")
 	b.retry(again, 0)
-	b.put(4)
+	b.put(event(4))
 	b.next()
 	b.counts(webhook.InboxCounts{Waiting: 2, DeadLetters: 1}, "in a third process, of what was put and of what will be tried again")
 	for range 2 {
@@ -338,7 +327,7 @@ func (b inbox) survives() {
 // skips the rule if claims do not expire.
 func (b inbox) overtaken() (first, second *webhook.InboxEntry) {
 	b.Helper()
-	b.put(1)
+	b.put(event(1))
 	first = b.take(1, 1)
 	if first.Until.IsZero() {
 		b.Skip("not tested: the claims of this inbox do not end")

@@ -29,7 +29,7 @@ func (b inbox) setAside(events ...*webhook.Event) {
 	b.Helper()
 	for _, event := range events {
 		wait(slack)
-		b.succeeds("Put", b.store.Put(b.Context(), event))
+		b.put(event)
 		b.deadLetter(b.taken())
 	}
 }
@@ -76,7 +76,7 @@ const hostile = "a\x00b\x1b[31m\r\n'\"\xff<script>"
 func (b inbox) describes() {
 	letters := b.letters()
 	e, start := named("WB_Loan_Opened", 1), time.Now()
-	b.succeeds("Put", b.store.Put(b.Context(), e))
+	b.put(e)
 	b.retry(b.taken(), 0)
 	cause := errors.New(hostile + "code 731904 " + strings.Repeat("x", 1<<16))
 	entry := b.taken()
@@ -114,7 +114,7 @@ func (b inbox) noLetter(ids ...string) {
 
 func (b inbox) redrives() {
 	letters := b.letters()
-	b.put(1)
+	b.put(event(1))
 	b.retry(b.take(1, 1), 0)
 	b.deadLetter(b.take(1, 2))
 	first := b.only()
@@ -166,7 +166,7 @@ func (b inbox) erases() {
 		b.Helper()
 		for _, id := range []string{mention, "0d4f9a86-51a3-4d0f-8f0e-6d0a9a1f7c33"} {
 			e := parsed(`{"webhookEvent":"E","n":%d,"data":{"of":[{"id":"%s"}]}}`, len(events), id)
-			b.succeeds("Put", b.store.Put(b.Context(), e))
+			b.put(e)
 			events = append(events, e)
 		}
 	}

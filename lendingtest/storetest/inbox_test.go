@@ -224,8 +224,9 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"is blocked by what waits", "does not let an event wait", "does not count tries", "counts what is due alone",
 		},
 		"Ages reports how late the inbox is": {"is never late", "is never ready", "has no time of setting aside"},
-		"Done removes an event":              {"fails when it is told again"},
-		"DeadLetter sets an event aside":     {"fails when it is told again", "retries what was set aside"},
+		"Done removes an event, and DeadLetter sets it aside": {
+			"fails when it is told again", "retries what was set aside",
+		},
 		"parallel Takes share no event": {
 			"looks before it locks, in Put", "looks before it locks, in Take",
 		},

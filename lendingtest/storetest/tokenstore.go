@@ -28,8 +28,7 @@ var tokenStoreRules = []rule[tokens]{
 	{"a new store is empty", tokens.empty},
 	{"Load returns the last saved token", tokens.last},
 	{"Save refuses an older token, and compares only the fence", tokens.fenced},
-	{"a lease lasts for ttl from now", tokens.fromNow},
-	{"a lease expires", tokens.ends},
+	{"a lease lasts for ttl from now, and expires", tokens.expires},
 	{"Release ends the lease of its owner only", tokens.release},
 	{"the fence is higher with every lease", tokens.rises},
 	{"processes share the token and the lease", tokens.shared},
@@ -142,20 +141,15 @@ func (s tokens) fenced() {
 	s.loads(token(fast, "saved after the lease"), "an equal fence is not higher, and nobody has the lease")
 }
 
-func (s tokens) fromNow() {
+func (s tokens) expires() {
 	s.acquire("a", short)
 	s.acquire("a", long)
 	wait(short + short/2)
 	s.held("b", "its owner has acquired it again, for longer")
-	s.acquire("a", short)
-	s.comes("b", "its owner has acquired it again, for "+short.String())
-}
-
-func (s tokens) ends() {
 	start := time.Now()
 	kept := token(s.acquire("a", short), "outlives the lease")
 	s.save(kept)
-	next := s.comes("b", "the lease of a was for "+short.String())
+	next := s.comes("b", "its owner has acquired it again, for "+short.String())
 	took := time.Since(start)
 	s.require(took >= short-slack, "Acquire for another owner succeeded %v after a lease for %v was acquired", took, short)
 	s.require(next > kept.Fence, "Acquire after the end of a lease: got fence %d, want one above %d", next, kept.Fence)

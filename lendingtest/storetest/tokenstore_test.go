@@ -154,8 +154,8 @@ func TestTokenStoreFindsFlaws(t *testing.T) {
 		"Save refuses an older token, and compares only the fence": {
 			"refuses an equal fence", "keeps what it refuses", "saves for the owner of the lease alone",
 		},
-		"a lease lasts for ttl from now": {"does not prolong", "does not shorten"},
-		"a lease expires": {
+		"a lease lasts for ttl from now, and expires": {
+			"does not prolong", "does not shorten",
 			"has leases that do not end", "ends a lease early", "ends a token with the lease",
 		},
 		"Release ends the lease of its owner only": {
