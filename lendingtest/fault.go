@@ -43,13 +43,11 @@ type Fault struct {
 	// service is closed.
 	AnswerDelay time.Duration `json:"answerDelay,omitempty"`
 
-	// Reached is called when the fault occurs, before any delay.
+	// Reached is called when the fault occurs, before any delay. It may wait, for instance for another request.
 	Reached func() `json:"-"`
 	// DelayBefore delays everything. The route does not run if the caller has given up
 	// meanwhile. The delay is in the time of AnswerDelay.
 	DelayBefore time.Duration `json:"delayBefore,omitempty"`
-	// Until delays like DelayBefore, until the channel is closed.
-	Until <-chan struct{} `json:"-"`
 
 	// ResetBefore resets the connection before the route runs.
 	ResetBefore bool `json:"resetBefore,omitempty"`
@@ -64,7 +62,7 @@ type Fault struct {
 	// this.
 	//
 	// The service resets the connection at once. With Status it answers with this status at
-	// once, like a gateway at its timeout. DelayBefore and Until come before Late, and end early
+	// once, like a gateway at its timeout. Reached and DelayBefore come before Late, and end early
 	// if the caller leaves.
 	//
 	// When the time has come, the mutation runs, or is rejected, by the state and the tokens of
@@ -86,10 +84,10 @@ type PlannedFault struct {
 }
 
 // MarshalJSON encodes a fault for another process: durations like "1m30s", Body as text.
-// MarshalJSON returns an error for Reached and Until, and for a Body that is not text.
+// MarshalJSON returns an error for Reached, and for a Body that is not text.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	if f.Reached != nil || f.Until != nil {
-		return nil, errors.New("lendingtest: a Fault with Reached or Until cannot be sent to another process; use Service.Fail")
+	if f.Reached != nil {
+		return nil, errors.New("lendingtest: a Fault with Reached cannot be sent to another process; use Service.Fail")
 	}
 	if !utf8.Valid(f.Body) {
 		return nil, errors.New("lendingtest: the Body of the Fault is not UTF-8 text and cannot be sent to another process")
@@ -191,23 +189,14 @@ func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
 	if f.Reached != nil {
 		f.Reached()
 	}
-	if f.DelayBefore > 0 && !pause(ctx, f.DelayBefore, closed) {
-		return false
-	}
-	if f.Until != nil {
-		select {
-		case <-f.Until:
-		case <-ctx.Done():
-			return false
-		case <-closed:
-			return false
-		}
-	}
-	return true
+	return pause(ctx, f.DelayBefore, closed)
 }
 
 // pause returns false if the request or the service ends first.
 func pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
+	if d <= 0 {
+		return true
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

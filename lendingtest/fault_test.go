@@ -138,12 +138,9 @@ func TestFaultCutBody(t *testing.T) {
 func TestFaultDelayHonoursTheContext(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
-		for _, fault := range []lendingtest.Fault{{DelayBefore: time.Hour}, {Until: make(chan struct{})}} {
-			ctx, cancel := context.WithCancel(r.t.Context())
-			fault.Reached = cancel
-			r.Fail(cancelRoute, fault)
-			require.ErrorIs(r.t, r.within(ctx).cancel(id).err, context.Canceled)
-		}
+		ctx, cancel := context.WithCancel(r.t.Context())
+		r.Fail(cancelRoute, lendingtest.Fault{DelayBefore: time.Hour, Reached: cancel})
+		require.ErrorIs(r.t, r.within(ctx).cancel(id).err, context.Canceled)
 		assert.Zero(r.t, r.Executed(cancelRoute))
 	})
 }
@@ -174,15 +171,6 @@ func TestFaultAnswerDelayExecutesAtOnce(t *testing.T) {
 		assert.Equal(t, 13*time.Second, time.Since(start))
 		assert.Equal(t, 2, r.Executed(route))
 	})
-}
-
-func TestFaultUntil(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	id := r.application()
-	release := make(chan struct{})
-	r.Fail(cancelRoute, lendingtest.Fault{Until: release, Reached: func() { close(release) }})
-	r.cancel(id).ok()
 }
 
 func TestFaultForEverUntilCleared(t *testing.T) {

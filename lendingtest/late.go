@@ -36,7 +36,7 @@ func (l *lateRuns) drop(closed bool) {
 
 // reserve makes room for a mutation. The result starts the mutation, which runs after d unless it
 // is cancelled before.
-func (l *lateRuns) reserve(d time.Duration, run func()) (start func(), err error) {
+func (l *lateRuns) reserve(d time.Duration, run func()) (start func(), refused *rules.Problem) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

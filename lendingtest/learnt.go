@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -170,9 +171,9 @@ func (l *learnt) sizeLimit() (limit int64, form string) {
 
 // respond sends the response of the rules in the form that a real service has shown. If nobody has
 // seen the rule, the request log names its assumption.
-func (x *exchange) respond(a *rules.Answer, err error) {
+func (x *exchange) respond(a *rules.Answer, refused *rules.Problem) {
 	path, route := x.call.Request.URL.Path, x.call.Route
-	name := x.assumption(a, err)
+	name := x.assumption(a, refused)
 	if name != "" && !x.seen(name, route.Pattern) {
 		x.change(func() { x.rec.entry.Assumed = name })
 		if x.onlySeen {
@@ -181,15 +182,15 @@ func (x *exchange) respond(a *rules.Answer, err error) {
 		}
 	}
 	subject := route.Action()
-	if codes, _ := rules.Codes(err); len(codes) > 0 && codes[0] == "OfferNotFound" {
+	if refused != nil && refused.ErrorCode == "OfferNotFound" {
 		subject = "application-offer of an application without an offer"
 	}
 	form := x.known(name, subject)
 	if x.tooLarge {
 		_, form = x.sizeLimit()
 	}
-	if err != nil || form != "" {
-		a = x.formed(form, err)
+	if refused != nil || form != "" {
+		a = x.formed(form, refused)
 	} else {
 		a.Body = x.shapes.Apply(route.Pattern, path, a.Body)
 	}
@@ -197,18 +198,17 @@ func (x *exchange) respond(a *rules.Answer, err error) {
 }
 
 // assumption returns the assumption behind a response, "" for a published rule.
-func (x *exchange) assumption(a *rules.Answer, err error) string {
-	codes, name := rules.Codes(err)
-	for _, code := range codes {
-		if name == "" {
-			name = x.codes[code]
-		}
-	}
+func (x *exchange) assumption(a *rules.Answer, refused *rules.Problem) string {
 	switch {
-	case err != nil && x.call.Route.Pattern == "":
+	case refused != nil && x.call.Route.Pattern == "":
 		return "gateway"
-	case err != nil:
-		return name
+	case refused != nil:
+		for _, e := range refused.Errors {
+			if name := x.codes[e.Code]; name != "" {
+				return name
+			}
+		}
+		return cmp.Or(refused.Assumption, x.codes[refused.ErrorCode])
 	case a.Status == http.StatusNoContent:
 		return "absence"
 	case string(a.Body) == "[]":
@@ -220,7 +220,7 @@ func (x *exchange) assumption(a *rules.Answer, err error) string {
 }
 
 // onlySeen refuses to answer from an assumption.
-func onlySeen(name string) error {
+func onlySeen(name string) *rules.Problem {
 	all := assumption.All()
 	a := all[slices.IndexFunc(all, func(a assumption.Assumption) bool { return a.Name == name })]
 	advice := "Run lending-probe, and give its service.json to WithService."
@@ -232,7 +232,7 @@ func onlySeen(name string) error {
 }
 
 // formed returns a response of a form such as "404 problem record", "204 empty" or "200 null".
-func (x *exchange) formed(form string, err error) *rules.Answer {
+func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 	status, kind, _ := strings.Cut(form, " ")
 	n, numeric := strconv.Atoi(status)
 	path := x.call.Request.URL.Path
@@ -247,13 +247,13 @@ func (x *exchange) formed(form string, err error) *rules.Answer {
 	case "without a token":
 		return json(`{"requiresTwoFactor":false}`)
 	case "", "problem record":
-		if err == nil {
-			err = rules.Refuse(n, "NotFound", "There is no such record.")
+		if refused == nil {
+			refused = rules.Refuse(n, "NotFound", "There is no such record.")
 		}
 		if numeric == nil {
-			err = rules.WithStatus(err, n)
+			refused.Status = n
 		}
-		a := rules.Refusal(x.book, err, path)
+		a := rules.Refusal(x.book, refused, path)
 		if kind := x.known("problem record", strconv.Itoa(a.Status)); kind != "" {
 			a.Header.Set("Content-Type", kind)
 		}

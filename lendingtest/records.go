@@ -175,7 +175,8 @@ func (r *records) Repay(loanID string, amount Cents) {
 		_ = s.Tables.Loans.Update(s, loanID, func(l *Loan) error {
 			paid := min(amount, l.Balance)
 			l.Balance, l.AvailableBalance = l.Balance-paid, min(l.AvailableBalance+paid, l.Amount)
-			l.Transactions = append(l.Transactions, Transaction{Type: "Repayment", Amount: paid, Description: "Repayment", DateUTC: s.Stamp()})
+			row := Transaction{Type: "Repayment", Amount: paid, Description: "Repayment", DateUTC: s.Stamp()}
+			l.Transactions = append(l.Transactions, row)
 			return nil
 		})
 	})
@@ -239,10 +240,7 @@ func lastCode(s *book.State, fits func(Sent) bool) string {
 }
 
 // Deliveries returns the posted deliveries in order: the last 10,000 or 32 MiB.
-func (r *records) Deliveries() []Delivery {
-	all, _ := r.post.Last(1 << 30)
-	return all
-}
+func (r *records) Deliveries() []Delivery { return r.post.Deliveries() }
 
 // SetDeliveryMode sets the mode of deliveries from now on. Held deliveries are posted unless the
 // new mode has Hold, too.

@@ -107,7 +107,7 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		x.rec.finish(http.StatusOK)
 		return
 	}
-	a, err := x.run()
+	a, refused := x.run()
 	x.hold()
 	if x.fault.ResetAfter {
 		x.rec.reset()
@@ -117,18 +117,18 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		x.send(x.fault.answer(f.book, r.URL.Path))
 		return
 	}
-	x.respond(a, err)
+	x.respond(a, refused)
 }
 
 // hold delays a response as long as the fault says.
 func (x *exchange) hold() {
-	if x.fault.AnswerDelay > 0 && !pause(x.call.Request.Context(), x.fault.AnswerDelay, x.done) {
+	if !pause(x.call.Request.Context(), x.fault.AnswerDelay, x.done) {
 		x.rec.abort()
 	}
 }
 
 // run calls the handler. If the route ran, run counts it.
-func (x *exchange) run() (a *rules.Answer, err error) {
+func (x *exchange) run() (a *rules.Answer, refused *rules.Problem) {
 	select {
 	case <-x.done:
 		return nil, rules.Refuse(http.StatusServiceUnavailable, "Closed", "The service is closed.")
@@ -137,23 +137,23 @@ func (x *exchange) run() (a *rules.Answer, err error) {
 	if x.tooLarge {
 		return nil, rules.Refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
 	}
-	a, err = x.call.Run(x.book, func() { x.ran(x.rec.entry, x.call.About) })
+	a, refused = x.call.Run(x.book, func() { x.ran(x.rec.entry, x.call.About) })
 	x.change(func() { x.rec.entry.Username, x.rec.entry.About = x.call.Username, x.call.About })
-	return a, err
+	return a, refused
 }
 
 // serveLate answers the caller and executes the mutation later.
 func (x *exchange) serveLate() {
 	r := x.call.Request
-	start, err := x.lateRuns.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
+	start, refused := x.lateRuns.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
 		_, _ = x.run() // no caller is left
 		var e Request
 		x.change(func() { e = x.rec.entry.copy() })
 		x.notify(Event{Late: &e})
 	})
-	if err != nil {
+	if refused != nil {
 		x.fault.CutBody = 0
-		x.send(rules.Refusal(x.book, err, r.URL.Path))
+		x.send(rules.Refusal(x.book, refused, r.URL.Path))
 		return
 	}
 	defer start() // also after an abort, which is a panic

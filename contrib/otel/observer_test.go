@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -33,7 +34,7 @@ func TestAttemptIsToldAfterTheEndOfItsContext(t *testing.T) {
 	client := newClient(t, service, tel.observe())
 	id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 	ctx, cancel := context.WithCancel(t.Context())
-	service.Fail("GET "+process, lendingtest.Fault{Reached: cancel, Until: make(chan struct{})})
+	service.Fail("GET "+process, lendingtest.Fault{Reached: cancel, DelayBefore: time.Hour})
 	_, err := client.Applications.Process(ctx, id)
 	require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 	got := values(tel.span(t).Attributes)

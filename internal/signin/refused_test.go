@@ -217,7 +217,7 @@ func TestSameRefusalOfManyCalls(t *testing.T) {
 		before := service.Arrived(fake.ListRoute)
 		service.RevokeTokens()
 		together := make(chan struct{})
-		service.Fail(fake.ListRoute, lendingtest.Fault{Until: together, Times: 50})
+		service.Fail(fake.ListRoute, lendingtest.Fault{Reached: func() { <-together }, Times: 50})
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })

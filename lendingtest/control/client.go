@@ -42,7 +42,7 @@ func (c *Client) OpenService(ctx context.Context) (s Service, control *Client, e
 	return s, &Client{c.Token, c.HTTPClient, s.Control}, err
 }
 
-// Fail plans a fault. A fault with Reached or Until returns an error.
+// Fail plans a fault. A fault with Reached returns an error.
 func (c *Client) Fail(ctx context.Context, route string, f lendingtest.Fault) error {
 	return c.Post(ctx, "fail", faultOrder{route, &f}, nil)
 }

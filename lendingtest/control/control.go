@@ -101,9 +101,11 @@ func (c *Control) obey(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := path.Base(r.URL.Path)
-	o, ok := orders()[r.Method+" "+name]
+	all := orders()
+	o, ok := all[r.Method+" "+name]
 	if !ok {
-		return nil, unknown(r.Method, name)
+		known := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		return nil, &refusal{http.StatusNotFound, fmt.Sprintf("there is no %q; there are %s", r.Method+" "+name, known)}
 	}
 	t, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.Method == http.MethodPost && t != "application/json" {
@@ -126,23 +128,6 @@ func (c *Control) obey(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return c.give(o, r, body)
-}
-
-// unknown returns the error for an unknown order.
-func unknown(method, name string) error {
-	all, methods := []string{}, []string{}
-	for key := range maps.Keys(orders()) {
-		m, other, _ := strings.Cut(key, " ")
-		all = append(all, other)
-		if other == name {
-			methods = append(methods, m)
-		}
-	}
-	if len(methods) > 0 && method != "" {
-		return &refusal{http.StatusMethodNotAllowed, name + " wants " + strings.Join(methods, " or ")}
-	}
-	slices.Sort(all)
-	return &refusal{http.StatusNotFound, fmt.Sprintf("there is no %q; there are %s", name, strings.Join(slices.Compact(all), ", "))}
 }
 
 // give carries out an order. If a method panics in a test, for example for an unknown record, give

@@ -39,17 +39,17 @@ type Office struct {
 	waiting   int                 // in all queues
 	delivered recent.Log[letter]
 	closed    bool
-	run       int                           // number of Resets
-	numbered  int                           // number of deliveries
-	posting   map[string]context.CancelFunc // cancels the delivery in progress, by receiver
-	idle      chan struct{}                 // closed when the last goroutine ends, nil if there is none
+	numbered  int             // number of deliveries
+	posting   map[string]bool // receivers with a goroutine
+	idle      chan struct{}   // closed when the last goroutine ends, nil if there is none
+	cancel    func()
+	run       context.Context //nolint:containedctx // of all deliveries: it ends with the next Reset, or with Close
 }
 
 // letter is a delivery with its secrets.
 type letter struct {
 	record.Delivery
 	secret string
-	run    int // number of Resets before
 	tries  int // so far
 }
 
@@ -64,7 +64,7 @@ func (o *Office) Put(now time.Time, sub *record.Subscription, event, id string, 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for range o.mode.Copies + 1 {
-		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, 0, 0})
+		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, 0})
 	}
 }
 
@@ -102,8 +102,8 @@ func (o *Office) wait(d letter) {
 	}
 	if o.queues == nil {
 		o.queues = map[string][]letter{}
+		o.run, o.cancel = context.WithCancel(context.Background())
 	}
-	d.run = o.run
 	o.queues[d.URI] = append(o.queues[d.URI], d)
 	o.waiting++
 	o.start()
@@ -119,13 +119,13 @@ func (o *Office) keep(d *letter) {
 // start starts to post to each receiver with waiting deliveries.
 func (o *Office) start() {
 	for receiver := range o.queues {
-		if o.mode.Hold || o.posting[receiver] != nil || len(o.posting) >= maxReceivers {
+		if o.mode.Hold || o.posting[receiver] || len(o.posting) >= maxReceivers {
 			continue
 		}
 		if o.idle == nil {
-			o.idle, o.posting = make(chan struct{}), map[string]context.CancelFunc{}
+			o.idle, o.posting = make(chan struct{}), map[string]bool{}
 		}
-		o.posting[receiver] = func() {}
+		o.posting[receiver] = true
 		go o.deliver(receiver)
 	}
 }
@@ -133,10 +133,8 @@ func (o *Office) start() {
 // deliver posts to a receiver until its queue is empty.
 func (o *Office) deliver(receiver string) {
 	for {
-		ctx, cancel := context.WithCancel(context.Background())
-		d, delay, ok := o.next(receiver, cancel)
-		if !ok {
-			cancel()
+		ctx, d, delay := o.next(receiver)
+		if ctx == nil {
 			return
 		}
 		timer := time.NewTimer(delay)
@@ -147,9 +145,8 @@ func (o *Office) deliver(receiver string) {
 			timer.Stop()
 			d.Err = context.Canceled
 		}
-		cancel()
 		o.mu.Lock()
-		if d.run == o.run {
+		if ctx == o.run {
 			o.keep(&d)
 			if d.tries++; d.Status/100 != 2 && d.tries <= o.mode.Retries {
 				o.again(d)
@@ -160,8 +157,8 @@ func (o *Office) deliver(receiver string) {
 	}
 }
 
-// next takes and signs a delivery, or ends the goroutine of this receiver.
-func (o *Office) next(receiver string, cancel context.CancelFunc) (d letter, delay time.Duration, ok bool) {
+// next takes and signs a delivery. Without a context it ends the goroutine of this receiver.
+func (o *Office) next(receiver string) (ctx context.Context, d letter, delay time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	queue := o.queues[receiver]
@@ -172,7 +169,7 @@ func (o *Office) next(receiver string, cancel context.CancelFunc) (d letter, del
 			close(o.idle)
 			o.idle = nil
 		}
-		return d, 0, false
+		return nil, d, 0
 	}
 	i := 0
 	if o.mode.Reverse {
@@ -188,9 +185,8 @@ func (o *Office) next(receiver string, cancel context.CancelFunc) (d letter, del
 		delete(o.queues, receiver)
 	}
 	o.waiting--
-	o.posting[receiver] = cancel
 	d.Signature = sign(cmp.Or(o.mode.Secret, d.secret), d.Body)
-	return d, o.mode.Delay, true
+	return o.run, d, o.mode.Delay
 }
 
 func (o *Office) post(ctx context.Context, d *record.Delivery) (status int, err error) {
@@ -237,15 +233,15 @@ func (o *Office) SetMode(m record.DeliveryMode) {
 	o.start()
 }
 
-// Last returns the last n posted deliveries and the number of those that are kept.
-func (o *Office) Last(n int) ([]record.Delivery, int) {
+// Deliveries returns the posted deliveries.
+func (o *Office) Deliveries() []record.Delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := []record.Delivery{}
-	for _, d := range o.delivered.Last(n) {
+	for _, d := range o.delivered.Rows() {
 		all = append(all, d.Delivery)
 	}
-	return all, len(o.delivered.Rows())
+	return all
 }
 
 // Busy returns a channel that is closed when no delivery is in progress, or nil if none is.
@@ -260,8 +256,8 @@ func (o *Office) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mode, o.delivered, o.numbered = record.DeliveryMode{}, recent.Log[letter]{}, 0
-	o.run++
 	o.empty()
+	o.run = nil
 }
 
 // Close cancels deliveries in progress and those to come.
@@ -273,8 +269,8 @@ func (o *Office) Close() {
 }
 
 func (o *Office) empty() {
-	o.queues, o.waiting = nil, 0
-	for _, cancel := range o.posting {
-		cancel()
+	if o.cancel != nil {
+		o.cancel()
 	}
+	o.queues, o.waiting = nil, 0
 }

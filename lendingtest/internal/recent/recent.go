@@ -40,8 +40,5 @@ func (l *Log[T]) trim() {
 // Rows returns the rows, which are valid until the next change.
 func (l *Log[T]) Rows() []T { return l.rows }
 
-// Last returns a copy of the last n rows.
-func (l *Log[T]) Last(n int) []T { return append([]T{}, l.rows[max(0, len(l.rows)-n):]...) }
-
 // All returns a copy of the rows.
-func (l *Log[T]) All() []T { return l.Last(len(l.rows)) }
+func (l *Log[T]) All() []T { return append([]T{}, l.rows...) }

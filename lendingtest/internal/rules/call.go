@@ -47,30 +47,30 @@ type Call struct {
 	customers []userRequest        // of a parsed list
 	requests  []applicationRequest // of a parsed list
 	file      record.Document      // size and digest of a parsed file
-	fileErr   error
+	badFile   *Problem
 }
 
 // Run takes a request through sign-in and handler, and encodes the response. If the route ran, Run
 // calls ran before anybody else sees the new state.
-func (c *Call) Run(b *book.Book, ran func()) (a *Answer, err error) {
+func (c *Call) Run(b *book.Book, ran func()) (a *Answer, refused *Problem) {
 	c.book, c.query = b, c.Request.URL.Query()
-	err = try(func() {
+	refused = try(func() {
 		c.admit()
 		if c.Route.parse != nil {
 			c.Route.parse(c)
 		}
 	})
-	if err != nil {
-		return nil, err
+	if refused != nil {
+		return nil, refused
 	}
 	c.with(func() {
 		var result any
-		err = try(func() {
+		refused = try(func() {
 			result = c.Route.handle(c)
 			c.valid()
 		})
 		c.About = c.State.Related(c.concerns) // of rejected requests, too
-		if err != nil {
+		if refused != nil {
 			return
 		}
 		ran()
@@ -79,7 +79,7 @@ func (c *Call) Run(b *book.Book, ran func()) (a *Answer, err error) {
 		}
 		a = jsonAnswer(result)
 	})
-	return a, err
+	return a, refused
 }
 
 // with calls f with the state.
@@ -227,7 +227,9 @@ func lookUp[T any](c *Call, what, parameter string, rows *book.Table[T], partner
 	case row == nil:
 		panic(notFound(what))
 	case !c.mine(partnerOf(row)):
-		panic(foreign(what))
+		p := notFound(what) // as if there were none
+		p.Assumption = "foreign records"
+		panic(p)
 	}
 	return row
 }

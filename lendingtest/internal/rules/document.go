@@ -17,7 +17,7 @@ const fileLimit = 15 << 20
 // parseFile decodes a file before the handler has the state, and keeps only its size and digest. The handler refuses a
 // body without a file, after the checks of the other parameters.
 func (c *Call) parseFile() {
-	c.fileErr = try(func() {
+	c.badFile = try(func() {
 		var text *string
 		err := json.Unmarshal(c.Body, &text)
 		var file []byte
@@ -44,8 +44,8 @@ func upload(describe func(*Call) record.Document, allow func(*Call, *record.Appl
 		c.valid()
 		app := c.application()
 		allow(c, app, d)
-		if c.fileErr != nil {
-			panic(c.fileErr)
+		if c.badFile != nil {
+			panic(c.badFile)
 		}
 		d.ID, d.CreatedUTC, d.Size, d.SHA256 = c.NewID(book.Document), c.Stamp(), c.file.Size, c.file.SHA256
 		app.Documents = append(app.Documents, d)

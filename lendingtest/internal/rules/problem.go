@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -10,8 +9,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// problem is the service's ProblemDetails, and the error of handlers.
-type problem struct {
+// Problem is the service's ProblemDetails, and the error of handlers.
+type Problem struct {
 	Status        int          `json:"status"`
 	Title         string       `json:"title"`
 	Detail        string       `json:"detail"`
@@ -19,32 +18,32 @@ type problem struct {
 	TraceID       string       `json:"traceId"`
 	CorrelationID string       `json:"correlationId"`
 	ErrorCode     string       `json:"errorCode"`
-	Errors        []fieldError `json:"errors"`
+	Errors        []FieldError `json:"errors"`
+
+	Assumption string `json:"-"` // behind the refusal, if the code does not tell
 
 	authenticate string // WWW-Authenticate
-	behind       string // the assumption behind the refusal, if the code does not tell
 }
 
-type fieldError struct {
+// FieldError is an error of a field of the request.
+type FieldError struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
 	Code    string `json:"code"`
 }
 
-func (p *problem) Error() string { return p.ErrorCode + ": " + p.Detail }
-
 // refuse ends a failed business operation: 400.
 func refuse(code, detail string) {
-	panic(&problem{Status: http.StatusBadRequest, Title: "The request was refused.", ErrorCode: code, Detail: detail})
+	panic(&Problem{Status: http.StatusBadRequest, Title: "The request was refused.", ErrorCode: code, Detail: detail})
 }
 
-// try returns the problem with which f was refused.
-func try(f func()) (err error) {
+// try returns the problem with which f was refused, or nil.
+func try(f func()) (p *Problem) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
-		case *problem:
-			err = v
+		case *Problem:
+			p = v
 		default:
 			panic(v)
 		}
@@ -53,61 +52,30 @@ func try(f func()) (err error) {
 	return nil
 }
 
-// Refuse returns the error of a request with another status than 400.
-func Refuse(status int, code, detail string) error {
-	return &problem{Status: status, Title: http.StatusText(status), ErrorCode: code, Detail: detail}
+// Refuse returns the refusal of a request with another status than 400.
+func Refuse(status int, code, detail string) *Problem {
+	return &Problem{Status: status, Title: http.StatusText(status), ErrorCode: code, Detail: detail}
 }
 
-func notFound(what string) error {
+func notFound(what string) *Problem {
 	return Refuse(http.StatusNotFound, what+"NotFound", "There is no such "+what+".")
 }
 
-// foreign refuses a record of another partner, as if there were none.
-func foreign(what string) error {
-	p, _ := errors.AsType[*problem](notFound(what))
-	p.behind = "foreign records"
+func unauthorized(code, challenge, detail string) *Problem {
+	p := Refuse(http.StatusUnauthorized, code, detail)
+	p.authenticate = challenge
 	return p
 }
 
-// Codes returns the codes of a refusal, or the name of the assumption behind it.
-func Codes(err error) (codes []string, assumption string) {
-	p, ok := errors.AsType[*problem](err)
-	if !ok {
-		return nil, ""
-	}
-	for _, e := range p.Errors {
-		codes = append(codes, e.Code)
-	}
-	return append(codes, p.ErrorCode), p.behind
-}
-
-// WithStatus returns a refusal with another status.
-func WithStatus(err error, status int) error {
-	p, ok := errors.AsType[*problem](err)
-	if !ok {
-		return err
-	}
-	other := *p
-	other.Status = status
-	return &other
-}
-
-func unauthorized(code, challenge, detail string) error {
-	return &problem{
-		Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized), ErrorCode: code, Detail: detail,
-		authenticate: challenge,
-	}
-}
-
-func forbidden(detail string) error {
+func forbidden(detail string) *Problem {
 	return Refuse(http.StatusForbidden, "Forbidden", detail)
 }
 
 // failures collects all errors of a request, so that the caller can correct them together.
-type failures []fieldError
+type failures []FieldError
 
 func (f *failures) add(field, code, format string, args ...any) {
-	*f = append(*f, fieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
+	*f = append(*f, FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
 // require adds an error for a field without a value.
@@ -130,7 +98,7 @@ func (f *failures) identifier(field, text string) string {
 // valid refuses the request if there are failures.
 func (c *Call) valid() {
 	if len(c.failed) > 0 {
-		panic(&problem{
+		panic(&Problem{
 			Status: http.StatusBadRequest, Title: "One or more validation errors occurred.",
 			ErrorCode: "ValidationFailed", Detail: "See errors.", Errors: c.failed,
 		})
@@ -170,16 +138,12 @@ func jsonAnswer(v any) *Answer {
 }
 
 // Refusal returns the response to a rejected request.
-func Refusal(b *book.Book, err error, path string) *Answer {
-	known, ok := errors.AsType[*problem](err)
-	if !ok {
-		known, _ = errors.AsType[*problem](Refuse(http.StatusInternalServerError, "InternalError", err.Error()))
-	}
-	p := *known
+func Refusal(b *book.Book, refused *Problem, path string) *Answer {
+	p := *refused
 	b.Do(func(s *book.State) { p.CorrelationID, p.TraceID = s.Trace() })
 	p.Instance = path
 	if p.Errors == nil {
-		p.Errors = []fieldError{}
+		p.Errors = []FieldError{}
 	}
 	a := &Answer{p.Status, http.Header{"Content-Type": {jsonType}}, plain.JSON(p)}
 	if p.authenticate != "" {
