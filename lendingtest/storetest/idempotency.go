@@ -141,7 +141,7 @@ func (s idempotencyStore) lists(why string, filter store.Filter, want ...store.E
 	s.same(why, filter, s.list(filter), want)
 }
 
-// same fails unless filter has selected the wanted entries, in any order. It shows the first that
+// same fails unless filter has selected the wanted entries, in any order. The failure shows the first to
 // differ by key.
 func (s idempotencyStore) same(why string, filter store.Filter, got, want []store.Entry) {
 	s.Helper()

@@ -106,7 +106,7 @@ func (s trial[S]) atOnce(n int, f func(i int) error) {
 	s.succeeds("one of many calls at the same time", errors.Join(parallel(n, f)...))
 }
 
-// oneWins calls f many times at the same time, and returns the number of the call that succeeds.
+// oneWins calls f many times at the same time, and returns the number of the successful call.
 // Each other call must fail with refused.
 func (s trial[S]) oneWins(refused error, f func(i int) error) (winner int) {
 	s.Helper()
@@ -133,7 +133,7 @@ func parallel(n int, f func(i int) error) []error {
 	return errs
 }
 
-// endedContext calls each method with a context that has ended.
+// endedContext calls each method with an ended context.
 func (s trial[S]) endedContext(methods map[string]func(ctx context.Context)) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
