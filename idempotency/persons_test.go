@@ -104,38 +104,23 @@ type crowd struct {
 
 // mortal is a process with a log: after its end it reaches neither the store nor the service.
 type mortal struct {
-	store.Store
+	mortalStore
 
-	of      *crowd
-	isEnded atomic.Bool
+	of *crowd
 }
 
 var errEnded = errors.New("the process has ended")
-
-func (m *mortal) Load(ctx context.Context, key string) (*store.Entry, error) {
-	if m.isEnded.Load() {
-		return nil, errEnded
-	}
-	return m.Store.Load(ctx, key)
-}
-
-func (m *mortal) Save(ctx context.Context, entry store.Entry) error {
-	if m.isEnded.Load() {
-		return errEnded
-	}
-	return m.Store.Save(ctx, entry)
-}
 
 // onboard is the loop of AGENTS.md, with a person who looks into the books of the service.
 func (c *crowd) onboard(t *testing.T, order partner.Order) {
 	t.Helper()
 	tries := 0
 	for {
-		m := &mortal{Store: c.entries, of: c}
+		m := &mortal{mortalStore{c.entries, new(atomic.Bool)}, c}
 		log := fake.Must(idempotency.NewLog(m, &c.options))
 		client := fake.SignIn(t, c.service, nil, lending.WithIdempotency(log),
 			lending.WithHTTPClient(&http.Client{Transport: m}))
-		for !m.isEnded.Load() {
+		for !m.crashed.Load() {
 			phone := func(_ context.Context, _ partner.Order, loan lending.LoanID) (lending.Secret, error) {
 				return lending.NewSecret(c.service.OTP(loan.String())), nil
 			}
@@ -148,7 +133,7 @@ func (c *crowd) onboard(t *testing.T, order partner.Order) {
 			tries++
 			require.Less(t, tries, 200, "the order does not end: %v", err)
 			next := lending.NextOf(err)
-			if next.Person && !m.isEnded.Load() {
+			if next.Person && !m.crashed.Load() {
 				c.decide(t, log, order)
 				continue
 			}
@@ -186,7 +171,7 @@ func (c *crowd) decide(t *testing.T, log *idempotency.Log, order partner.Order) 
 // RoundTrip is the way to the service. A process that ends sends its mutation or not.
 func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := m.of
-	if m.isEnded.Load() {
+	if m.crashed.Load() {
 		return nil, errEnded
 	}
 	if !isCommand(r) || strings.Contains(r.URL.Path, "/Authenication/") || c.random.Float64() >= c.faults {
@@ -228,7 +213,7 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 				_ = resp.Body.Close()
 			}
 		}
-		m.isEnded.Store(true)
+		m.crashed.Store(true)
 	}
 	return nil, syscall.ECONNRESET
 }

@@ -435,3 +435,39 @@ func TestClaimedRecordMayBeOfAnotherLostKey(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtOfTheCopyBesideALaterRecord has a key in doubt at the time of the copy, and two withdrawals in the
+// books after it: that of the key, and that of a key that the copy does not have. No read tells whose is whose.
+func TestDoubtOfTheCopyBesideALaterRecord(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fault lendingtest.Fault
+		later []string // withdrawals after the copy
+	}{
+		{"executed before the copy", lendingtest.Fault{ResetAfter: true}, []string{"lost"}},
+		{"sent again after the copy", lendingtest.Fault{ResetBefore: true}, []string{"old", "lost"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				confirm := withdrawals(t, service, client)
+				service.Fail(confirmRoute, test.fault)
+				require.ErrorIs(t, confirm("old"), lending.ErrOutcomeUnknown)
+				bubble.Elapse(time.Minute)
+				for range test.later {
+					require.NoError(t, confirm(""), "the copy has no trace of it")
+				}
+				bubble.Elapse(time.Minute)
+				log := fake.Must(idempotency.NewLog(entries, nil))
+				r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-90 * time.Second)}
+				require.NoError(t, log.Restored(t.Context(), r))
+				for range 3 {
+					bubble.Elapse(maxLateness)
+					for _, key := range []string{"old", "lost"} {
+						require.ErrorIs(t, confirm(key), idempotency.ErrNeedsReview, key)
+					}
+				}
+				assert.Equal(t, 2, service.Executed(confirmRoute))
+			})
+		})
+	}
+}
