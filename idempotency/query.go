@@ -73,7 +73,7 @@ type KeyStatus struct {
 	IDs map[string]string
 
 	Age   time.Duration // in doubt: since the first send; else since the entry was saved
-	Sends int           // the number of sends
+	Sends int           // the number of the last send; after [Log.Restored] the store may have lost an earlier one
 
 	// NeedsPerson reports whether the mutation is in doubt and no check of this package can end
 	// the doubt. Otherwise the next call with the key ends the doubt.

@@ -42,6 +42,19 @@ func TestPersonIsErasedInOneOrder(t *testing.T) {
 	assert.NotContains(t, b.actions.String(), customer)
 }
 
+// TestSendAfterARestoreIsNotCalledTheSecond has a key that was in doubt before the log knew of any send.
+func TestSendAfterARestoreIsNotCalledTheSecond(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	require.NoError(t, b.entries.Save(t.Context(), store.Entry{Key: ":order-1/done", State: store.Done, Data: []byte(
+		`{"request":{"frozen":true,"route":"POST /a"},"send":{"number":2},"history":[{"state":"in_doubt",` +
+			`"why":"the store is a copy"},{"state":"sent","sends":2},"done 1"]}`)}))
+	shown := b.read("api/key?key=order-1/done") + b.read("?prefix=order-1")
+	assert.Contains(t, shown, `"says":"sent, number 2"`)
+	assert.Contains(t, shown, `, sent, number 2</span>`)
+	assert.NotContains(t, shown, "2 times")
+}
+
 func TestHistoryTellsOfTheErasure(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)

@@ -65,7 +65,7 @@ func keyOf(e *idempotency.KeyStatus, now time.Time) key {
 	for _, c := range e.History {
 		says := words[c.State]
 		if c.State == store.Sent {
-			says += " " + count(c.Sends, "time")
+			says = sent(c.Sends)
 		}
 		at := now.Add(-c.Age)
 		k.History = append(k.History, change{at, c.State, says, c.By, c.Why, c.Dropped})

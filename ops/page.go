@@ -68,6 +68,7 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"ago":   func(now, t time.Time) string { return max(now.Sub(t), 0).Round(time.Second).String() },
 	"later": func(now, t time.Time) bool { return t.After(now) },
 	"count": count,
+	"sent":  sent,
 	"ids":   ids,
 	"route": routeInWords,
 	"list":  func(id string, keys []key, v view) keyList { return keyList{id, keys, v} },
@@ -210,6 +211,14 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// sent tells of the sends up to number n. After [idempotency.Log.Restored] the first may be lost, or none.
+func sent(n int) string {
+	if n > 1 {
+		return fmt.Sprintf("sent, number %d", n)
+	}
+	return "sent " + count(n, "time")
 }
 
 // routeInWords returns the last name in a route: "confirm withdrawal invoice".
