@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 )
 
 // NewMemory returns a store in the memory of one process, which loses everything when the
-// process ends. Use the store for tests: a list of a rare state goes through all entries.
+// process ends. Use the store for tests: a list goes through all entries.
 func NewMemory() Store {
 	return memoryStore{opaque.Hide(&memory{entries: map[string]savedEntry{}, locks: map[string]string{}})}
 }
@@ -24,7 +25,6 @@ type memory struct {
 	mu      sync.Mutex
 	entries map[string]savedEntry
 	locks   map[string]string // from lock to key
-	saves   []numberedKey     // in their order; the keys of entries that were saved again stay until they are the majority
 	last    uint64            // the number of the last Save
 }
 
@@ -32,11 +32,6 @@ type savedEntry struct {
 	Entry
 	at     time.Time
 	number uint64 // the number of the Save
-}
-
-type numberedKey struct {
-	number uint64
-	key    string
 }
 
 // loaded returns the entry with its age at now.
@@ -105,7 +100,6 @@ func (m *memory) add(entry Entry) {
 	entry.Data = slices.Clone(entry.Data)
 	m.last++
 	m.entries[entry.Key] = savedEntry{entry, time.Now(), m.last}
-	m.saves = append(m.saves, numberedKey{m.last, entry.Key})
 }
 
 func (m *memory) remove(was savedEntry) {
@@ -114,12 +108,9 @@ func (m *memory) remove(was savedEntry) {
 	}
 	delete(m.locks, was.Lock)
 	delete(m.entries, was.Key)
-	if len(m.saves) > 2*len(m.entries)+64 {
-		m.saves = slices.DeleteFunc(m.saves, func(n numberedKey) bool { return m.entries[n.key].number != n.number })
-	}
 }
 
-// List goes through the saves, the oldest first, and skips other states and prefixes.
+// List goes through all entries, the oldest first.
 func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err error) {
 	after, _, err := filter.After.At()
 	if err != nil {
@@ -129,13 +120,10 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, size := time.Now(), 0
-	from, _ := slices.BinarySearchFunc(m.saves, after+1, func(n numberedKey, number uint64) int {
-		return cmp.Compare(n.number, number)
-	})
-	for _, n := range m.saves[from:] {
-		saved := m.entries[n.key]
+	byNumber := func(a, b savedEntry) int { return cmp.Compare(a.number, b.number) }
+	for _, saved := range slices.SortedFunc(maps.Values(m.entries), byNumber) {
 		switch {
-		case saved.number != n.number || !slices.Contains(filter.States, saved.State) || !strings.HasPrefix(n.key, filter.Prefix):
+		case saved.number <= after, !slices.Contains(filter.States, saved.State), !strings.HasPrefix(saved.Key, filter.Prefix):
 			continue
 		case len(page) >= filter.Limit, now.Sub(saved.at) < filter.Older, len(page) > 0 && size+len(saved.Data) > PageBytes:
 			return page, nil
