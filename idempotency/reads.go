@@ -120,11 +120,7 @@ func checkApplications(ctx context.Context, t *target) (snapshot, error) {
 
 // checkProcessing reads the offer, and the status before it.
 func checkProcessing(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.application()
-	if err != nil {
-		return snapshot{}, err
-	}
-	status, err := t.client.Applications.Status(ctx, id)
+	status, err := t.client.Applications.Status(ctx, t.application())
 	if err != nil && !lending.IsNotFound(err) {
 		return snapshot{}, err
 	}
@@ -137,11 +133,7 @@ func checkProcessing(ctx context.Context, t *target) (snapshot, error) {
 }
 
 func offerOf(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.application()
-	if err != nil {
-		return snapshot{}, err
-	}
-	offer, err := t.client.Applications.Offer(ctx, id, nil)
+	offer, err := t.client.Applications.Offer(ctx, t.application(), nil)
 	if err != nil {
 		return snapshot{}, err
 	}
@@ -149,11 +141,7 @@ func offerOf(ctx context.Context, t *target) (snapshot, error) {
 }
 
 func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.application()
-	if err != nil {
-		return snapshot{}, err
-	}
-	list, err := t.client.Approval.Applicants(ctx, id)
+	list, err := t.client.Approval.Applicants(ctx, t.application())
 	if err != nil {
 		return noList(err)
 	}
@@ -163,19 +151,16 @@ func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
 // checkWithdrawals counts the withdrawals in the last read. So the count includes a withdrawal
 // between the reads.
 func checkWithdrawals(ctx context.Context, t *target) (snapshot, error) {
-	id, err := t.loan()
+	loan := t.loan()
+	transactions, err := t.client.Loans.TransactionsPaged(ctx, loan, &lending.PagedOptions{Take: 1})
 	if err != nil {
 		return snapshot{}, err
 	}
-	transactions, err := t.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1})
+	balance, err := t.client.Loans.TotalBalance(ctx, loan)
 	if err != nil {
 		return snapshot{}, err
 	}
-	balance, err := t.client.Loans.TotalBalance(ctx, id)
-	if err != nil {
-		return snapshot{}, err
-	}
-	withdrawals, err := t.client.Loans.Withdrawals(ctx, id, &lending.PagedOptions{Take: 1})
+	withdrawals, err := t.client.Loans.Withdrawals(ctx, loan, &lending.PagedOptions{Take: 1})
 	if err != nil {
 		return snapshot{}, err
 	}
@@ -205,10 +190,8 @@ func totalOf(page lending.Record) int {
 // rebuiltCustomer returns the customer with the e-mail address.
 func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	id, err := theOne(after.IDs, func(id string) error {
-		customer, err := lending.ParseCustomerID(id)
-		if err == nil {
-			_, err = t.client.Customers.GetByID(ctx, customer)
-		}
+		customer, _ := lending.ParseCustomerID(id) // a UUID
+		_, err := t.client.Customers.GetByID(ctx, customer)
 		return err
 	})
 	if id == "" {
@@ -237,10 +220,8 @@ func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapsh
 func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after snapshot) ([]byte, error) {
 	fresh := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return slices.Contains(before.IDs, id) })
 	id, err := theOne(fresh, func(id string) error {
-		application, err := lending.ParseApplicationID(id)
-		if err == nil {
-			_, err = t.client.Applications.Get(ctx, application)
-		}
+		application, _ := lending.ParseApplicationID(id) // a UUID
+		_, err := t.client.Applications.Get(ctx, application)
 		return err
 	})
 	if id == "" {

@@ -137,9 +137,9 @@ func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 
 // owner returns the id of the application or the customer of the request, or "".
 func (t *target) owner(ctx context.Context) (string, error) {
-	loan, err := t.loan()
-	if err != nil {
-		return cmp.Or(t.ids["applicationId"], t.ids["customerId"]), nil //nolint:nilerr // the request names no loan
+	loan := t.loan()
+	if loan.IsZero() {
+		return cmp.Or(t.ids["applicationId"], t.ids["customerId"]), nil
 	}
 	record, err := t.client.Loans.Get(ctx, loan)
 	if lending.IsNotFound(err) {

@@ -93,11 +93,17 @@ func listed[T any](body []byte) (all []T) {
 	return all
 }
 
-func (t *target) application() (lending.ApplicationID, error) {
-	return lending.ParseApplicationID(t.ids["applicationId"])
+// application returns the application of the request, or zero, which the client refuses to read.
+func (t *target) application() lending.ApplicationID {
+	id, _ := lending.ParseApplicationID(t.ids["applicationId"])
+	return id
 }
 
-func (t *target) loan() (lending.LoanID, error) { return lending.ParseLoanID(t.ids["loanId"]) }
+// loan returns the loan of the request, or zero.
+func (t *target) loan() lending.LoanID {
+	id, _ := lending.ParseLoanID(t.ids["loanId"])
+	return id
+}
 
 // webhooks returns the owner of the subscription.
 func (t *target) webhooks() lending.WebhookTarget {
