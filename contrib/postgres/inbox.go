@@ -85,7 +85,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{database: d, name: name, options: o, shared: opaque.Hide(new(sharing))}
+	b := &Inbox{database: d, name: name, options: o, shared: opaque.Hide(&sharing{turns: make(chan struct{}, transactions)})}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	return b, nil
 }

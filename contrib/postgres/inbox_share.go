@@ -18,12 +18,11 @@ const (
 	maxBytes     = 1 << 20 // of events
 )
 
-// sharing lets calls of Put that come at the same time share transactions. A call that finds less
-// than four in progress leads the next: it also puts the events of the calls that wait. At its end it
-// leaves the lead to a call that waits.
+// sharing lets calls of Put that come at the same time share transactions: a call that gets a turn
+// also puts the events of the calls that wait.
 type sharing struct {
+	turns   chan struct{} // of the transactions in progress
 	mu      sync.Mutex
-	leading int
 	waiting []*put // oldest first
 }
 
@@ -33,35 +32,45 @@ type put struct {
 	done      chan error // with room for the result
 }
 
-var (
-	errLead  = errors.New("lendingpostgres: the call leads the next transaction")
-	errAlone = errors.New("lendingpostgres: the event needs a transaction of its own")
-)
+var errAlone = errors.New("lendingpostgres: the event needs a transaction of its own")
 
 // putShared puts the event of p. It returns errAlone if the transaction fails because of any event.
 func (b *Inbox) putShared(ctx context.Context, p *put) error {
 	s := b.shared()
-	if !s.leads(p) {
-		select {
-		case err := <-p.done:
-			if err != errLead { //nolint:errorlint // never wrapped
-				return err
-			}
-		case <-ctx.Done():
-			s.leave(p)
-			return ctx.Err()
-		}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, p)
+	s.mu.Unlock()
+	select {
+	case s.turns <- struct{}{}:
+		b.lead(ctx, p)
+	case err := <-p.done:
+		return err
+	case <-ctx.Done():
+		s.remove(p)
 	}
-	defer s.next()
+	select {
+	case err := <-p.done:
+		return err
+	case <-ctx.Done(): // another call may put the event
+		return ctx.Err()
+	}
+}
+
+// lead puts the event of p and of calls that wait, unless another call puts it. Then it ends the turn.
+func (b *Inbox) lead(ctx context.Context, p *put) {
+	s := b.shared()
+	defer func() { <-s.turns }()
+	if !s.remove(p) {
+		return
+	}
 	puts := s.take(p)
 	added, err := []*put(nil), errAlone
 	defer func() { // even after a panic
-		for _, other := range puts[1:] {
-			other.done <- resultOf(other, added, err)
+		for _, p := range puts {
+			p.done <- resultOf(p, added, err)
 		}
 	}()
 	added, err = b.putMany(ctx, puts)
-	return resultOf(p, added, err)
 }
 
 func resultOf(p *put, added []*put, err error) error {
@@ -74,16 +83,13 @@ func resultOf(p *put, added []*put, err error) error {
 	return nil
 }
 
-// leads reports whether p leads a transaction now. Otherwise it waits.
-func (s *sharing) leads(p *put) bool {
+// remove ends the wait of p. It reports whether p waited.
+func (s *sharing) remove(p *put) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leading < transactions {
-		s.leading++
-		return true
-	}
-	s.waiting = append(s.waiting, p)
-	return false
+	before := len(s.waiting)
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *put) bool { return other == p })
+	return len(s.waiting) < before
 }
 
 // take returns p and the calls that wait, up to the limits.
@@ -96,32 +102,6 @@ func (s *sharing) take(p *put) []*put {
 		puts, s.waiting = append(puts, s.waiting[0]), s.waiting[1:]
 	}
 	return puts
-}
-
-// next leaves the lead to a call that waits.
-func (s *sharing) next() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiting) == 0 {
-		s.leading--
-		return
-	}
-	s.waiting[0].done <- errLead
-	s.waiting = s.waiting[1:]
-}
-
-// leave ends the wait of p, which may have the lead.
-func (s *sharing) leave(p *put) {
-	s.mu.Lock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(other *put) bool { return other == p })
-	s.mu.Unlock()
-	select {
-	case err := <-p.done:
-		if err == errLead { //nolint:errorlint // never wrapped
-			s.next()
-		}
-	default: // another call puts the event
-	}
 }
 
 // putEvents puts different events and returns the keys of the new events. All processes insert keys in
