@@ -144,18 +144,14 @@ func placeholders(path string) []string {
 
 // address returns the URL of the request below base.
 func (r *request) address(base url.URL) url.URL {
-	base.RawPath = expand(base.RawPath, r.path, r.args, url.PathEscape)
-	if strings.Contains(base.RawPath, "%") {
-		base.Path = expand(base.Path, r.path, r.args, func(s string) string { return s })
-	} else {
-		base.Path = base.RawPath
-	}
+	base.RawPath = expand(base.RawPath, r.path, r.args)
+	base.Path, _ = url.PathUnescape(base.RawPath) // cannot fail: every part is escaped
 	base.RawQuery = r.encodeQuery()
 	return base
 }
 
 // expand returns prefix and path, with the escaped args in place of the names in braces.
-func expand(prefix, path string, args []string, escape func(string) string) string {
+func expand(prefix, path string, args []string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(path) + len(zeroUUID)*len(args))
 	b.WriteString(prefix)
@@ -163,7 +159,7 @@ func expand(prefix, path string, args []string, escape func(string) string) stri
 		before, rest, _ := strings.Cut(path, "{")
 		_, path, _ = strings.Cut(rest, "}")
 		b.WriteString(before)
-		b.WriteString(escape(arg))
+		b.WriteString(url.PathEscape(arg))
 	}
 	b.WriteString(path)
 	return b.String()

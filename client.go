@@ -40,7 +40,6 @@ type config struct {
 
 	session      *Session
 	store        TokenStore
-	maxConns     int // of each kind; 0 without WithMaxConns
 	withoutHTTP2 bool
 	tls          *tls.Config // nil without WithTLS
 }
@@ -64,26 +63,6 @@ func WithHTTPClient(hc *http.Client) Option {
 	return given(hc != nil, "WithHTTPClient", "needs a client", func(c *config) {
 		c.http, c.foreign = *hc, true
 	})
-}
-
-// WithMaxConns bounds the connections to the service: at most n for reads, at most n for
-// mutations and checks, and at most n for large documents, if the service speaks HTTP/2. Over
-// HTTP/2, n bounds the mutations and checks at once, which share connections. The default is 256,
-// and 90 over HTTP/2, because services usually allow 100.
-//
-// A call beyond the bound waits. If its context ends first, the outcome is [OutcomeNotSent].
-// While the service stalls, calls keep their connections: if n exceeds the limit on open files,
-// dialing fails for the whole process. Many systems allow a process 1,024.
-//
-// WithMaxConns cannot be combined with [WithHTTPClient]: set MaxConnsPerHost of its Transport.
-func WithMaxConns(n int) Option {
-	return func(c *config) error {
-		if n < 1 {
-			return argumentError("WithMaxConns", CodeRange, "must be at least 1")
-		}
-		c.maxConns = n
-		return nil
-	}
 }
 
 // WithoutHTTP2 has each mutation, and each read that checks a mutation, open a connection of its
@@ -157,7 +136,6 @@ func WithTokenStore(store TokenStore) Option {
 func WithLogger(logger *slog.Logger) Option {
 	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger
-		c.loggers = append(c.loggers, logger)
 	})
 }
 
@@ -184,6 +162,10 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 //
 // Over HTTP/1.1 each mutation opens a connection of its own, and so does each read that checks a
 // mutation. Other reads share connections.
+//
+// At most 256 connections are open for reads, and 256 for mutations and checks. Over HTTP/2 at most 90
+// mutations and checks are sent at once, because services usually allow 100. A call beyond a bound
+// waits. If its context ends first, the outcome is [OutcomeNotSent].
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
@@ -236,14 +218,12 @@ func (c *config) setTransport() error {
 	}
 	switch {
 	case !c.foreign:
-		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns), c.tls)
+		pooled := transport.New(maxConns, c.tls)
 		pooled.OnProxyConnectResponse = refusalOfProxy
 		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, !c.withoutHTTP2)
 		transport.HideSurplus(pooled)
 	case c.tls != nil:
 		return argumentError("WithTLS", CodeConflict, "is not possible together with WithHTTPClient: set TLSClientConfig of its Transport")
-	case c.maxConns > 0:
-		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}
 	c.http.Jar = nil
 	return nil
@@ -308,8 +288,8 @@ func parseBaseURL(s string) (*url.URL, error) {
 
 const modulePath = "github.com/lendingapi/lending-go"
 
-// defaultMaxConns bounds the connections of each kind: see [WithMaxConns].
-const defaultMaxConns = 256
+// maxConns bounds the connections of each kind: see [New].
+const maxConns = 256
 
 // refusalOfProxy names a proxy that refuses to connect, without credentials. The error of
 // net/http would quote the proxy's response.

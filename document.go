@@ -53,11 +53,6 @@ type Document struct {
 	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or [io.Seeker], and
 	// sends any other reader in chunks.
 	Size int64
-
-	// Progress, if set, is called after each part with the bytes of the file given to the
-	// network, and the size of the file, 0 if unknown. The calls are sequential, in a goroutine
-	// of their own. The upload waits for each call. No call follows the end of the upload.
-	Progress func(sent, total int64)
 }
 
 var (
@@ -86,17 +81,17 @@ type upload struct {
 	unfit    string // why Content cannot be sent; "" if it can
 	inMemory bool   // Content never blocks
 	text     base64json.Reader
-	body     io.Reader // text, or a pipe from text
-	feed     func()    // fills the pipe; nil if it runs
+	body     io.Reader      // text, or a pipe from text
+	pipe     *io.PipeWriter // until the first Read; nil without a pipe
 	document Document
 	complete atomic.Bool     // the transport has the last byte
 	early    bool            // the response came before that
 	stalled  *time.Timer     // fires after a time without progress; nil if ctx has a deadline
 	ended    <-chan struct{} // closed when the transport gets no more
 
-	mu       sync.Mutex // held while body is read and Progress is called
+	mu       sync.Mutex // held while body is read
 	read     int64      // bytes of body
-	panicked any        // the value of a panic in a call
+	panicked any        // the value of a panic of Content
 }
 
 func newUpload(doc Document) *upload {
@@ -234,12 +229,7 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	if !u.inMemory {
 		out, in := io.Pipe()
 		context.AfterFunc(ctx, func() { _ = out.CloseWithError(errOver) })
-		u.body, u.feed = out, func() {
-			_ = in.CloseWithError(safely.Call[PanicError](func() error {
-				_, err := io.Copy(in, &u.text)
-				return err
-			}))
-		}
+		u.body, u.pipe = out, in
 	}
 	hr.Body, hr.ContentLength = u, -1
 	if u.size >= 0 {
@@ -252,10 +242,21 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	}
 }
 
+func (u *upload) fill(pipe *io.PipeWriter) {
+	err := safely.ErrGoexit
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Value: value}
+		}
+		_ = pipe.CloseWithError(err)
+	}()
+	_, err = io.Copy(pipe, &u.text)
+}
+
 func (u *upload) isWhole() bool { return u.complete.Load() }
 
-// Read reads the next part of the body, in a goroutine of the transport. A panic of Content or
-// Progress there would end the program, so end repeats the panic in the caller's goroutine.
+// Read reads the next part of the body, in a goroutine of the transport. A panic of Content
+// there would end the program, so end repeats the panic in the caller's goroutine.
 func (u *upload) Read(p []byte) (n int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -264,9 +265,9 @@ func (u *upload) Read(p []byte) (n int, err error) {
 			u.panicked, n, err = value, 0, errOver
 		}
 	}()
-	if u.feed != nil {
-		go u.feed()
-		u.feed = nil
+	if u.pipe != nil {
+		go u.fill(u.pipe)
+		u.pipe = nil
 	}
 	n, err = u.body.Read(p)
 	if isOver(u.ended) {
@@ -282,18 +283,7 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	if u.stalled != nil {
 		u.stalled.Reset(callTimeout)
 	}
-	if u.document.Progress != nil && n > 0 {
-		u.document.Progress(u.sent(), max(u.size, 0))
-	}
 	return n, err
-}
-
-// sent returns the number of bytes of the file that the transport has.
-func (u *upload) sent() int64 {
-	if u.complete.Load() {
-		return u.text.Encoded()
-	}
-	return (u.read - 1) / 4 * 3
 }
 
 func isOver(ended <-chan struct{}) bool {

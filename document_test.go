@@ -333,11 +333,7 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 	for _, drain = range []bool{false, true} {
 		t.Run(fmt.Sprint(drain), func(t *testing.T) {
 			content := bytes.NewReader(file(100_000))
-			over := false
-			doc := statement(content)
-			doc.Progress = func(int64, int64) { assert.False(t, over) }
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
-			over = true
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(content))
 			require.ErrorContains(t, err, "answered before it had the whole document")
 			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 			if left := content.Len(); !drain {
@@ -484,21 +480,17 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.after.Read(p)
 }
 
-// TestUploadIsCancelled while Content blocks: the call returns, and neither Content nor
-// Progress is called again.
+// TestUploadIsCancelled while Content blocks: the call returns, and Content is not read again.
 func TestUploadIsCancelled(t *testing.T) {
 	client, arrived := documents(t, "true")
 	ctx, cancel := context.WithCancel(t.Context())
 	blocked := &gate{make(chan struct{}), make(chan struct{}), strings.NewReader("late")}
 	after := bytes.NewReader(file(100_000))
-	var returned atomic.Bool
 	done := make(chan error)
 	go func() {
 		err := client.Applications.SubmitBankStatement(ctx, uploadTo, lending.Document{
 			Name: "f", Content: io.MultiReader(strings.NewReader("first"), blocked, after),
-			Progress: func(int64, int64) { assert.False(t, returned.Load()) },
 		})
-		returned.Store(true)
 		done <- err
 	}()
 	<-blocked.entered
@@ -524,36 +516,8 @@ func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
 	assert.EqualValues(t, content.Size(), content.Len())
 }
 
-func TestUploadReportsItsProgress(t *testing.T) {
-	client, arrived := documents(t, "true")
-	const size = 1_000_000
-	for _, known := range []bool{true, false} {
-		t.Run(fmt.Sprint(known), func(t *testing.T) {
-			var content io.Reader = bytes.NewReader(file(size))
-			total := int64(size)
-			if !known {
-				content, total = io.MultiReader(content), 0
-			}
-			var steps []int64 // without a lock: calls come one at a time, before the upload returns
-			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
-				Name: "f", Content: content,
-				Progress: func(sent, of int64) {
-					require.Equal(t, total, of)
-					steps = append(steps, sent)
-				},
-			}))
-			<-arrived
-			require.NotEmpty(t, steps)
-			assert.IsIncreasing(t, steps)
-			assert.EqualValues(t, size, steps[len(steps)-1])
-			assert.Greater(t, len(steps), 30)
-			assert.Less(t, len(steps), 400, "it is cheap")
-		})
-	}
-}
-
 // TestUploadThroughATransportThatTakesLittle: whatever a transport asks for at a time, it gets
-// the whole, and Progress tells no more than it has.
+// the whole.
 func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 	var body []byte
 	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
@@ -574,40 +538,25 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 		lending.WithHTTPClient(&http.Client{Transport: transport}))
 	content := file(100_000)
 	doc := statement(readerFunc(bytes.NewReader(content).Read))
-	told := int64(0)
-	doc.Progress = func(sent, _ int64) {
-		assert.LessOrEqual(t, (sent+2)/3*4, int64(len(body))+1000)
-		told = sent
-	}
 	require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
 	var got []byte
 	require.NoError(t, json.Unmarshal(body, &got))
 	assert.True(t, bytes.Equal(content, got))
-	assert.EqualValues(t, len(content), told)
 }
 
 func TestUploadHandsOnAPanic(t *testing.T) {
 	client, arrived := documents(t, "true")
-	for _, test := range []struct {
-		name string
-		doc  lending.Document
-	}{
-		{"content", lending.Document{Name: "f", Content: io.MultiReader(strings.NewReader("first"),
-			readerFunc(func([]byte) (int, error) { panic("mine") }))}},
-		{"progress", lending.Document{
-			Name: "f", Content: strings.NewReader("first"),
-			Progress: func(int64, int64) { panic("mine") },
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			assert.PanicsWithValue(t, "mine", func() {
-				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
-			})
-			got := <-arrived
-			require.Error(t, got.err)
-		})
-	}
+	content := io.MultiReader(strings.NewReader("first"), readerFunc(func([]byte) (int, error) { panic("mine") }))
+	assert.PanicsWithValue(t, "mine", func() {
+		_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(content))
+	})
+	got := <-arrived
+	require.Error(t, got.err)
 }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 type readerFunc func([]byte) (int, error)
 
@@ -639,8 +588,10 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 // allocations, those of its connection and of the service included, and half a MiB of
 // heap at any time.
 func TestUploadTakesLittleMemory(t *testing.T) {
+	var arrives func() // a part, at the service
+	discard := writerFunc(func(p []byte) (int, error) { arrives(); return len(p), nil })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.Copy(discard, r.Body)
 		wire.Answer(http.StatusOK, "true")(w, r)
 	}))
 	defer server.Close()
@@ -666,18 +617,18 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			upload := func(progress func(int64, int64)) {
+			upload := func() {
 				_, _ = content.Seek(0, io.SeekStart)
-				doc := test.doc
-				doc.Progress = progress
-				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
 			}
+			arrives = func() {}
 			if !race.Enabled {
-				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), test.allocations)
+				assert.LessOrEqual(t, testing.AllocsPerRun(20, upload), test.allocations)
 			}
 			runtime.GC()
 			before, peak := heap(), uint64(0)
-			upload(func(int64, int64) { peak = max(peak, heap()) })
+			arrives = func() { peak = max(peak, heap()) }
+			upload()
 			require.NotZero(t, peak)
 			assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
 		})

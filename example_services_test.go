@@ -281,26 +281,20 @@ func ExampleLoansService_ConfirmInvoiceWithdrawal() {
 	// Output: withdrawn 2500.00 at 0.8
 }
 
-// Progress tells how much of the file was sent. A file that is too large is not sent.
+// A file that is too large is not sent.
 func ExampleDocument() {
 	service, client := demo()
 	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	scan := strings.Repeat("%PDF ", 100_000)
-	progress := func(sent, total int64) {
-		if sent == total { // a program shows each part
-			fmt.Println("sent", sent, "of", total)
-		}
-	}
 	for _, doc := range []lending.Document{
-		{Name: "statement.pdf", Content: strings.NewReader(scan), Progress: progress}, // or an *os.File
-		{Name: "pipe.pdf", Content: io.MultiReader(strings.NewReader(scan))},          // its size is unknown
+		{Name: "statement.pdf", Content: strings.NewReader(scan)},            // or an *os.File
+		{Name: "pipe.pdf", Content: io.MultiReader(strings.NewReader(scan))}, // its size is unknown
 		{Name: "large.pdf", Content: bytes.NewReader(make([]byte, 15<<20+1))},
 	} {
 		err := client.Applications.SubmitBankStatement(context.Background(), application, doc)
 		fmt.Println(doc.Name, lending.OutcomeOf(err))
 	}
 	// Output:
-	// sent 500000 of 500000
 	// statement.pdf done
 	// pipe.pdf done
 	// large.pdf not sent
@@ -390,7 +384,7 @@ func ExampleWebhooksService_Ensure() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println("created:", ensured.Created, "secret:", ensured.Subscription.Secret)
+		fmt.Println("created:", ensured.Changed, "secret:", ensured.Subscription.Secret)
 	}
 	fmt.Println("registered:", service.Executed("POST /api/Webhook/register"))
 	// Output:

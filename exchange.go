@@ -153,7 +153,6 @@ type settings struct {
 	headers   []func(context.Context, http.Header)
 	logger    *slog.Logger
 
-	loggers                         []*slog.Logger // of attempts
 	callObservers, attemptObservers []observer
 
 	account string // [MutationCall.Account]

@@ -111,15 +111,15 @@ func (x *exchange) attemptCall() Call {
 	}
 }
 
-// attempted tells the loggers and the observers of the end of an attempt.
+// attempted tells the logger and the observers of the end of an attempt.
 func (x *exchange) attempted(ctx context.Context, a Call, ends []func(Call)) {
-	loggers := x.client.settings().loggers
-	if len(loggers)+len(ends) == 0 {
+	logger := x.client.settings().logger
+	if logger == nil && len(ends) == 0 {
 		return
 	}
 	a.Duration, a.Outcome, a.Err = time.Since(a.Start), x.outcome(), hide(x.err)
 	defer end(ends, a)
-	for _, logger := range loggers {
+	if logger != nil {
 		a.log(ctx, logger)
 	}
 }

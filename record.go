@@ -77,7 +77,7 @@ func (r Record) Raw() json.RawMessage {
 //
 // A field of type Record with the tag `json:"-"` receives the whole record. Do not embed Record:
 // its UnmarshalJSON would be promoted and your other fields would stay empty. Decode returns an
-// error for such a struct, unless the struct has an UnmarshalJSON. Use a named field instead.
+// error for such a struct. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {

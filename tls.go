@@ -18,8 +18,9 @@ import (
 // connection breaks before the refusal arrives, the outcome of a mutation is unknown.
 //
 // WithTLS refuses NextProtos (see [WithoutHTTP2]), versions below TLS 1.2, and InsecureSkipVerify
-// without VerifyConnection. A function of settings that panics makes the handshake fail. WithTLS
-// cannot be combined with [WithHTTPClient].
+// without VerifyConnection. A function of settings that panics makes the handshake fail. The methods of
+// Rand, KeyLogWriter, ClientSessionCache and of a private key must not panic: net/http calls them in a
+// goroutine of its own, and the panic ends the process. WithTLS cannot be combined with [WithHTTPClient].
 func WithTLS(settings *tls.Config) Option {
 	return func(c *config) error {
 		if settings == nil {
@@ -63,14 +64,9 @@ func withContained(t *tls.Config) *tls.Config {
 			return chosen, err
 		}
 	}
-	if verify := t.VerifyConnection; verify != nil {
-		t.VerifyConnection = func(state tls.ConnectionState) error {
-			return containedCall(func() error { return verify(state) })
-		}
-	}
-	if verify := t.EncryptedClientHelloRejectionVerify; verify != nil {
-		t.EncryptedClientHelloRejectionVerify = func(state tls.ConnectionState) error {
-			return containedCall(func() error { return verify(state) })
+	for _, verify := range []*func(tls.ConnectionState) error{&t.VerifyConnection, &t.EncryptedClientHelloRejectionVerify} {
+		if inner := *verify; inner != nil {
+			*verify = func(state tls.ConnectionState) error { return containedCall(func() error { return inner(state) }) }
 		}
 	}
 	if clock := t.Time; clock != nil {

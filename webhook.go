@@ -210,14 +210,9 @@ func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, u
 
 // EnsuredSubscription is the result of [WebhooksService.Ensure].
 type EnsuredSubscription struct {
-	Subscription  WebhookSubscription // as the service has it now, with its secret
-	Created       bool                // the target had no subscription
-	URIChanged    bool                // the subscription had another address
-	EventsChanged bool                // the subscription had other events
+	Subscription WebhookSubscription // as the service has it now, with its secret
+	Changed      bool                // Ensure registered it: there was none, or one with another address or other events
 }
-
-// Changed reports whether Ensure registered the subscription.
-func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
 
 // Ensure gives the target's subscription the address and the events of want, and returns the
 // subscription with its secret. Call Ensure on every deploy: it registers only if something is
@@ -237,15 +232,13 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 	if err != nil && !mayBeNotFound(err) {
 		return nil, err
 	}
-	var e EnsuredSubscription
-	if was == nil {
-		e.Created = true
-	} else {
+	e := EnsuredSubscription{Changed: true}
+	if was != nil {
 		e.Subscription = *was
-		e.URIChanged, e.EventsChanged = was.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, was.Webhooks)
+		e.Changed = was.WebhookURI != want.WebhookURI || !sameEvents(want.Webhooks, was.Webhooks)
 	}
 	var failed error
-	if e.Changed() {
+	if e.Changed {
 		failed = s.Register(ctx, target, want)
 		if outcome := OutcomeOf(failed); outcome == OutcomeRejected || outcome == OutcomeNotSent {
 			return nil, failed

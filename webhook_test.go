@@ -65,27 +65,25 @@ func TestEnsureIsSafeToRepeat(t *testing.T) {
 		return e
 	}
 	const opened, closed = lending.EventLoanOpened, lending.EventLoanClosed
-	type did struct{ created, uri, events bool }
 	var secret string
 	for i, tt := range []struct {
 		uri    string
 		events []lending.EventName
-		want   did
+		want   bool
 		calls  int
 	}{
-		{"https://partner.example/a", []lending.EventName{opened, closed}, did{created: true}, 1},
-		{"https://partner.example/a", []lending.EventName{opened, closed}, did{}, 1},
-		{"https://partner.example/a", []lending.EventName{closed, opened, opened}, did{}, 1},
-		{"https://partner.example/b", []lending.EventName{opened, closed}, did{uri: true}, 2},
-		{"https://partner.example/b", []lending.EventName{opened}, did{events: true}, 3},
-		{"https://partner.example/c", nil, did{uri: true, events: true}, 4},
-		{"https://partner.example/c", nil, did{}, 4},
-		{"https://partner.example/c", catalogue(t), did{}, 4}, // all, spelled out
+		{"https://partner.example/a", []lending.EventName{opened, closed}, true, 1},
+		{"https://partner.example/a", []lending.EventName{opened, closed}, false, 1},
+		{"https://partner.example/a", []lending.EventName{closed, opened, opened}, false, 1},
+		{"https://partner.example/b", []lending.EventName{opened, closed}, true, 2},
+		{"https://partner.example/b", []lending.EventName{opened}, true, 3},
+		{"https://partner.example/c", nil, true, 4},
+		{"https://partner.example/c", nil, false, 4},
+		{"https://partner.example/c", catalogue(t), false, 4}, // all, spelled out
 	} {
 		t.Run(tt.uri, func(t *testing.T) {
 			e := ensure(tt.uri, tt.events...)
-			require.Equal(t, tt.want, did{e.Created, e.URIChanged, e.EventsChanged}, "step %d", i)
-			require.Equal(t, tt.want != did{}, e.Changed())
+			require.Equal(t, tt.want, e.Changed, "step %d", i)
 			require.Equal(t, tt.calls, registered(), "step %d", i)
 			if secret == "" {
 				secret = e.Subscription.Secret.Reveal()
@@ -259,7 +257,7 @@ func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
 			require.ErrorIs(t, err, tt.want)
 			switch {
 			case tt.want == nil:
-				require.True(t, e.Created)
+				require.True(t, e.Changed)
 			case tt.name == "success, inactive":
 				require.ErrorContains(t, err, "it is switched off; ask the service")
 			case strings.HasPrefix(tt.name, "success"):
@@ -286,7 +284,7 @@ func TestEnsureProvesWhatItLeaves(t *testing.T) {
 			want := lending.WebhookSubscription{WebhookURI: "https://partner.example/a"}
 			e, err := wire.Serve(t, wire.Answer(200, tt.body)).Webhooks.Ensure(t.Context(), partnerTarget(), want)
 			require.ErrorIs(t, err, tt.want)
-			require.Equal(t, tt.want == nil, e != nil && !e.Changed())
+			require.Equal(t, tt.want == nil, e != nil && !e.Changed)
 		})
 	}
 }

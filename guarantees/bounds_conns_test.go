@@ -93,16 +93,14 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		of      func(*lending.Client) func(context.Context) error
-		opts    []lending.Option
 		n, most int
 	}{
-		{"mutations", cancelOn, []lending.Option{lending.WithMaxConns(8)}, 50, 8},
-		{"reads", status, []lending.Option{lending.WithMaxConns(8)}, 50, 8},
-		{"without the option", cancelOn, nil, 400, 256},
+		{"mutations", cancelOn, 400, 256},
+		{"reads", status, 400, 256},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			service := newStalling(t)
-			client := wire.NewClient(t, service.url, append(test.opts, token)...)
+			client := wire.NewClient(t, service.url, token)
 			ctx, giveUp := context.WithCancel(t.Context())
 			var open int32
 			ended := service.outcomes(test.n, test.most, func() error { return test.of(client)(ctx) }, func() {
@@ -118,7 +116,7 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 		})
 		t.Run(test.name+" that go on", func(t *testing.T) {
 			service := newStalling(t)
-			client := wire.NewClient(t, service.url, append(test.opts, token)...)
+			client := wire.NewClient(t, service.url, token)
 			call := func() (err error) {
 				for err = test.of(client)(t.Context()); dialTimedOut(err); { // by a busy machine
 					err = test.of(client)(t.Context())
@@ -171,61 +169,35 @@ func newStallingHTTP2(t *testing.T) (s *stalling, most func() int32) {
 	return s, func() int32 { return greatest }
 }
 
-// TestCallsOverHTTP2AreBounded has more callers than WithMaxConns, or the usual limit of services,
-// allows at once. The calls beyond the bound wait, and share a connection with the others.
+// TestCallsOverHTTP2AreBounded has more callers than the usual limit of services allows at once. The
+// calls beyond the bound wait, and share a connection with the others.
 func TestCallsOverHTTP2AreBounded(t *testing.T) {
 	t.Parallel()
-	const callers = 150
-	for _, test := range []struct {
-		name string
-		opts []lending.Option
-		most int
-	}{
-		{"with the option", []lending.Option{lending.WithMaxConns(5)}, 5},
-		{"without the option", nil, 90},
-	} {
-		for _, givesUp := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, gives up %t", test.name, givesUp), func(t *testing.T) {
-				service, most := newStallingHTTP2(t)
-				opts := []lending.Option{lending.WithTokenSource(lending.StaticToken("test-token"))}
-				call := cancelOn(wire.NewClient(t, service.url, append(opts, test.opts...)...))
-				ctx, giveUp := context.WithCancel(t.Context())
-				defer giveUp()
-				go func() { service.goOn <- struct{}{} }()
-				require.NoError(t, call(ctx)) // the client knows the protocol
-				<-service.arrived
-				ended := service.outcomes(callers, test.most, func() error { return call(ctx) }, func() {
-					if givesUp {
-						giveUp()
-					} else {
-						close(service.goOn)
-					}
-				})
-				assert.EqualValues(t, 1, service.open.Load(), "connections")
-				if givesUp { // a place that is given up can go to another call in that instant
-					assert.Equal(t, callers, ended[lending.OutcomeUnknown]+ended[lending.OutcomeNotSent])
-					assert.Greater(t, ended[lending.OutcomeNotSent], (callers-test.most)/8)
-					return
+	const callers, bound = 150, 90
+	for _, givesUp := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gives up %t", givesUp), func(t *testing.T) {
+			service, most := newStallingHTTP2(t)
+			call := cancelOn(wire.NewClient(t, service.url, lending.WithTokenSource(lending.StaticToken("test-token"))))
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			go func() { service.goOn <- struct{}{} }()
+			require.NoError(t, call(ctx)) // the client knows the protocol
+			<-service.arrived
+			ended := service.outcomes(callers, bound, func() error { return call(ctx) }, func() {
+				if givesUp {
+					giveUp()
+				} else {
+					close(service.goOn)
 				}
-				assert.Equal(t, map[lending.Outcome]int{lending.OutcomeDone: callers}, ended)
-				assert.EqualValues(t, test.most, most())
 			})
-		}
-	}
-}
-
-// TestMaxConnsIsChecked holds which bounds are none.
-func TestMaxConnsIsChecked(t *testing.T) {
-	t.Parallel()
-	for _, opts := range [][]lending.Option{
-		{lending.WithMaxConns(0)},
-		{lending.WithMaxConns(-1)},
-		{lending.WithMaxConns(1), lending.WithHTTPClient(http.DefaultClient)},
-		{lending.WithHTTPClient(http.DefaultClient), lending.WithMaxConns(1)},
-	} {
-		_, err := lending.New("https://lending.example", opts...)
-		var argument *lending.ArgumentError
-		require.ErrorAs(t, err, &argument)
-		assert.Equal(t, "WithMaxConns", argument.Fields[0].Field)
+			assert.EqualValues(t, 1, service.open.Load(), "connections")
+			if givesUp { // a place that is given up can go to another call in that instant
+				assert.Equal(t, callers, ended[lending.OutcomeUnknown]+ended[lending.OutcomeNotSent])
+				assert.Greater(t, ended[lending.OutcomeNotSent], (callers-bound)/8)
+				return
+			}
+			assert.Equal(t, map[lending.Outcome]int{lending.OutcomeDone: callers}, ended)
+			assert.EqualValues(t, bound, most())
+		})
 	}
 }

@@ -250,7 +250,7 @@ func TestReceiverOfPackageLending(t *testing.T) {
 	target := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
 	ensured, err := client.Webhooks.Ensure(t.Context(), target, lending.WebhookSubscription{WebhookURI: receiver.URL})
 	require.NoError(t, err)
-	assert.True(t, ensured.Created)
+	assert.True(t, ensured.Changed)
 	require.NoError(t, client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
 	assert.NotEmpty(t, <-arrived)
 }
