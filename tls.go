@@ -64,11 +64,8 @@ func withContained(t *tls.Config) *tls.Config {
 			return chosen, err
 		}
 	}
-	for _, verify := range []*func(tls.ConnectionState) error{&t.VerifyConnection, &t.EncryptedClientHelloRejectionVerify} {
-		if inner := *verify; inner != nil {
-			*verify = func(state tls.ConnectionState) error { return containedCall(func() error { return inner(state) }) }
-		}
-	}
+	t.VerifyConnection = containedVerify(t.VerifyConnection)
+	t.EncryptedClientHelloRejectionVerify = containedVerify(t.EncryptedClientHelloRejectionVerify)
 	if clock := t.Time; clock != nil {
 		t.Time = func() time.Time {
 			now := time.Unix(1<<40, 0) // after a panic: every certificate has expired
@@ -82,6 +79,13 @@ func withContained(t *tls.Config) *tls.Config {
 		}
 	}
 	return t
+}
+
+func containedVerify(verify func(tls.ConnectionState) error) func(tls.ConnectionState) error {
+	if verify == nil {
+		return nil
+	}
+	return func(state tls.ConnectionState) error { return containedCall(func() error { return verify(state) }) }
 }
 
 var errExpired error = redact.Text("the client certificate has expired; check WithTLS")
