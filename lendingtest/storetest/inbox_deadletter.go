@@ -63,10 +63,7 @@ func (b inbox) drop(want int, ids ...string) {
 
 // named returns an event with a time. No two events are equal.
 func named(name lending.EventName, n int) *webhook.Event {
-	text, err := json.Marshal(name)
-	if err != nil {
-		panic(err)
-	}
+	text, _ := json.Marshal(name)
 	return parsed(`{"webhookEvent":%s,"data":{"code":"731904","n":%d},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, text, n)
 }
 
@@ -205,33 +202,29 @@ func (b inbox) pages() {
 	b.setAside(named("a", 0), named("b", 1), named("a", 2), named("b", 3), named("a", 4))
 	all := b.list(webhook.DeadLetterFilter{})
 	b.require(len(all) == 5, "DeadLetters: got %d, want all 5", len(all))
+	type filter = webhook.DeadLetterFilter
 	for _, test := range []struct {
-		name   string
-		filter webhook.DeadLetterFilter
+		filter filter
 		want   []int
 	}{
-		{"no filter, oldest first", webhook.DeadLetterFilter{}, []int{0, 1, 2, 3, 4}},
-		{"a name", webhook.DeadLetterFilter{Event: "a"}, []int{0, 2, 4}},
-		{"a name that no event has", webhook.DeadLetterFilter{Event: "c"}, nil},
-		{"from a time", webhook.DeadLetterFilter{From: all[2].SetAside}, []int{2, 3, 4}},
-		{"before a time", webhook.DeadLetterFilter{Before: all[2].SetAside}, []int{0, 1}},
-		{"between two times", webhook.DeadLetterFilter{From: all[1].SetAside, Before: all[3].SetAside}, []int{1, 2}},
-		{"a limit", webhook.DeadLetterFilter{Limit: 2}, []int{0, 1}},
-		{"after a page", webhook.DeadLetterFilter{Limit: 2, After: all[1].ID}, []int{2, 3}},
-		{"after the last", webhook.DeadLetterFilter{After: all[4].ID}, nil},
-		{"a limit of a name", webhook.DeadLetterFilter{Limit: 2, Event: "a", After: all[0].ID}, []int{2, 4}},
-		{
-			"all at once", webhook.DeadLetterFilter{
-				Event: "b", From: all[2].SetAside, Before: all[4].SetAside, After: all[1].ID, Limit: 9,
-			}, []int{3},
-		},
-		{"a limit that is too high", webhook.DeadLetterFilter{Limit: 1 << 30}, []int{0, 1, 2, 3, 4}},
+		{filter{}, []int{0, 1, 2, 3, 4}}, // the oldest first
+		{filter{Event: "a"}, []int{0, 2, 4}},
+		{filter{Event: "c"}, nil},
+		{filter{From: all[2].SetAside}, []int{2, 3, 4}},
+		{filter{Before: all[2].SetAside}, []int{0, 1}},
+		{filter{From: all[1].SetAside, Before: all[3].SetAside}, []int{1, 2}},
+		{filter{Limit: 2}, []int{0, 1}},
+		{filter{Limit: 2, After: all[1].ID}, []int{2, 3}},
+		{filter{After: all[4].ID}, nil},
+		{filter{Limit: 2, Event: "a", After: all[0].ID}, []int{2, 4}},
+		{filter{Event: "b", From: all[2].SetAside, Before: all[4].SetAside, After: all[1].ID, Limit: 9}, []int{3}},
+		{filter{Limit: 1 << 30}, []int{0, 1, 2, 3, 4}},
 	} {
 		page := b.list(test.filter)
 		same := slices.EqualFunc(page, test.want, func(letter webhook.DeadLetter, n int) bool {
 			return letter.Key == named(all[n].Event, n).Key()
 		})
-		b.require(same, "DeadLetters with %s: got %+v, want those with the numbers %v", test.name, page, test.want)
+		b.require(same, "DeadLetters with %+v: got %+v, want those with the numbers %v", test.filter, page, test.want)
 	}
 	n, err := webhook.RedriveAll(b.Context(), letters, webhook.DeadLetterFilter{Event: "b"})
 	b.require(err == nil && n == 2, "RedriveAll of a name: got %d and error %v, want 2", n, err)
