@@ -63,7 +63,7 @@ func (b inbox) drop(want int, ids ...string) {
 
 // named returns an event with a time. No two events are equal.
 func named(name lending.EventName, n int) *webhook.Event {
-	text, _ := json.Marshal(name)
+	text, _ := json.Marshal(name) //nolint:errchkjson // a string has JSON
 	return parsed(`{"webhookEvent":%s,"data":{"code":"731904","n":%d},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, text, n)
 }
 
