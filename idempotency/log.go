@@ -109,8 +109,8 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 }
 
 func settingsOf(entries store.Store) *settings {
-	p := past{make(chan struct{}, 1), "", map[string]store.Position{}, map[string]maker{}, map[string]addition{}, false}
-	return &settings{store: entries, look: &look{reading: make(chan struct{}, 1)}, past: &p}
+	p := &past{reading: make(chan struct{}, 1), made: map[string]maker{}, adds: map[string]addition{}}
+	return &settings{store: entries, look: &look{reading: make(chan struct{}, 1)}, past: p}
 }
 
 // settings returns the settings. The store of the zero Log fails.

@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -21,10 +20,9 @@ const (
 type past struct {
 	reading chan struct{} // has a value while a call uses the past
 	after   store.Position
-	seen    map[string]store.Position // by the stored key, of the last save
-	made    map[string]maker          // by the id of a record
-	adds    map[string]addition       // by the stored key of a mutation
-	hasGap  bool                      // an entry could not be read, perhaps of a newer release
+	made    map[string]maker    // by the id of a record
+	adds    map[string]addition // by the stored key of a mutation
+	hasGap  bool                // an entry could not be read, perhaps of a newer release
 }
 
 // maker is the mutation that has made a record.
@@ -66,12 +64,8 @@ func (s *settings) withPast(ctx context.Context, id string, f func(*past)) error
 	return nil
 }
 
-// note notes an entry that it has not seen since its last save.
+// note notes an entry.
 func (p *past) note(entry *store.Entry) {
-	if p.seen[entry.Key] == entry.Position {
-		return
-	}
-	p.seen[entry.Key] = entry.Position
 	d, err := readData(entry.Data)
 	if err != nil {
 		p.hasGap = true
@@ -112,21 +106,6 @@ func listOf(row route, of ids) string {
 		}
 	}
 	return ""
-}
-
-// isYoung reports whether the log knows all mutations of a record: it has made the record within the
-// last hours before the copy.
-func (p *past) isYoung(id string, o *Instruction) bool {
-	made, known := p.made[id]
-	return known && o != nil && o.Copy.Sub(made.at) < young
-}
-
-// known returns the listed ids that the log has made, except for those of the request.
-func (p *past) known(listed []string, of ids) []string {
-	return slices.DeleteFunc(slices.Clone(listed), func(id string) bool {
-		_, made := p.made[id]
-		return !made || of.has(id)
-	})
 }
 
 // added returns the number of records that other mutations of the log than that with key have added

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,13 +178,18 @@ func (s *settings) beforeCopy(
 	}
 	list := listOf(row, t.ids)
 	err = s.withPast(ctx, "", func(p *past) {
+		made, isKnown := p.made[owner]
+		isYoung := isKnown && now.Restore != nil && now.Restore.Copy.Sub(made.at) < young
 		hasIDs := row.listsIDs && !row.isOne
-		knowsAll := p.made[owner].presumed || !now.Forgot && (hasIDs || p.isYoung(owner, now.Restore))
+		knowsAll := made.presumed || !now.Forgot && (hasIDs || isYoung)
 		switch {
 		case p.hasGap || !knowsAll:
 			before = nil
 		case hasIDs:
-			before.IDs = p.known(after.IDs, t.ids)
+			before.IDs = slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
+				_, made := p.made[id]
+				return !made || t.ids.has(id)
+			})
 			before.Count = len(before.IDs)
 		default:
 			before.Count = p.added(list, key)

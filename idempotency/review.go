@@ -84,7 +84,13 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return storeError(err)
 	}
-	return storeError(s.store.Save(ctx, data.resolved(entry, r)))
+	idle := data.idle(entry)
+	f.why = r.Why
+	next := data.ended(entry, f, r.By)
+	// A mutation that needs the lock changes the entry, which ends the time for corrections.
+	data.Doubt.Idle, next.Lock = idle, entry.Lock
+	next.Data = data.bytes()
+	return storeError(s.store.Save(ctx, next))
 }
 
 // allows returns the reason if the entry cannot take the verdict.
@@ -163,16 +169,4 @@ func (r route) agrees(after snapshot, answer []byte, of ids) bool {
 	return !slices.ContainsFunc(records, func(record json.RawMessage) bool {
 		return !slices.ContainsFunc(uuidsIn(string(record)), func(id string) bool { return slices.Contains(listed, id) })
 	})
-}
-
-// resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the
-// lock then changes the entry, which ends the time for corrections.
-func (d *entryData) resolved(entry *store.Entry, r Resolution) store.Entry {
-	idle := d.idle(entry)
-	f := r.Verdict.finding()
-	f.why = r.Why
-	next := d.ended(entry, f, r.By)
-	d.Doubt.Idle = idle
-	next.Lock, next.Data = entry.Lock, d.bytes()
-	return next
 }

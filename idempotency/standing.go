@@ -131,20 +131,19 @@ func (s *settings) standingKey() string { return s.Namespace + "!standing" }
 
 // readStanding reads the instructions and the revision of their entry.
 func (s *settings) readStanding(ctx context.Context) (d standingData, revision int64, err error) {
-	d.at = time.Now()
+	at := time.Now()
 	entry, err := s.store.Load(ctx, s.standingKey())
-	if err != nil || entry == nil {
-		return d, 0, err
-	}
-	at := d.at
-	d.unknown, err = decode(entry.Data, &d)
-	d.at = at
-	for _, o := range []*Instruction{d.Pause, d.Restore} {
-		if o != nil {
-			o.Age += entry.Age
+	if err == nil && entry != nil {
+		revision = entry.Revision
+		d.unknown, err = decode(entry.Data, &d)
+		for _, o := range []*Instruction{d.Pause, d.Restore} {
+			if o != nil {
+				o.Age += entry.Age
+			}
 		}
 	}
-	return d, entry.Revision, err
+	d.at = at
+	return d, revision, err
 }
 
 // standing returns the instructions of a moment ago. One call at a time reads them.

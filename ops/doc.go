@@ -16,7 +16,7 @@
 //
 // All paths are below [Options].Path. Times are in UTC.
 //
-//	GET  api/keys?state=&prefix=&older=&after=&limit=   a page of keys, oldest first
+//	GET  api/keys?state=&prefix=&after=&limit=          a page of keys, oldest first
 //	GET  api/key?key=order-42/confirm                   a key with its history, or 404
 //	POST api/resolve                                    {"key","verdict","sends","answer","why","correct"}
 //	GET  api/standing                                   paused or restored: by whom, since when, why

@@ -106,7 +106,7 @@ func FuzzRoutes(f *testing.F) {
 	f.Add("api/inboxes/a/redrive", "", `{"ids":["1"],"all":true}`)
 	f.Add("api/resolve", "", `{"key":"\u0000","verdict":"not_happened","why":"\n"}`)
 	f.Add("events/../", "before=2026", `[`)
-	f.Add("api/keys", "state=in_doubt&prefix=a&older=1ns&after=%00", `{}`)
+	f.Add("api/keys", "state=in_doubt&prefix=a&after=%00", `{}`)
 	f.Add("api/inboxes/a", "event=b&from=2026-11-22 15:04:05&after=-", `{}`)
 	f.Add("api/inboxes/a/drop", "", `{"all":true,"before":"2026-11-22T15:04:05Z","why":"c"}`)
 	handler := ops.Handler(ops.Options{

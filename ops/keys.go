@@ -77,12 +77,9 @@ func keyOf(e *idempotency.KeyStatus, now time.Time) key {
 }
 
 func classOf(e *idempotency.KeyStatus) string {
-	switch e.State {
-	case store.Sent, store.InDoubt, store.NeedsReview:
-	default:
-		return ended
-	}
 	switch {
+	case !slices.Contains(idempotency.InDoubtStates(), e.State):
+		return ended
 	case e.HappenedAfter > 0:
 		return progress
 	case e.NeedsPerson:
@@ -130,11 +127,6 @@ func (d *desk) keys(r *http.Request) (keysPage, error) {
 		return keysPage{}, err
 	}
 	filter := idempotency.Filter{Prefix: query.Get("prefix"), After: store.Position(query.Get("after")), Limit: limit}
-	if text := query.Get("older"); text != "" {
-		if filter.Older, err = time.ParseDuration(text); err != nil || filter.Older < 0 {
-			return keysPage{}, failf(http.StatusBadRequest, "older must be a duration such as 15m")
-		}
-	}
 	state := query.Get("state")
 	switch state {
 	case "":

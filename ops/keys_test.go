@@ -129,7 +129,6 @@ func TestKeysAreClassed(t *testing.T) {
 		{"?state=progress", ""},
 		{"?state=done", "order-3/customer ended, "},
 		{"?prefix=order-2/", "order-2/confirm doubt, "},
-		{"?older=1h", ""},
 		{"?limit=1", "order-1/document review, "},
 	} {
 		t.Run(test.query, func(t *testing.T) {

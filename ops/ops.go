@@ -88,7 +88,7 @@ func (d *desk) serve(mux *http.ServeMux) {
 		mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
 	}
 	if d.Log != nil {
-		mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "older", "after", "limit"))
+		mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "after", "limit"))
 		mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
 		mux.HandleFunc("GET /api/standing", answer(inTime(d, d.standing)))
 		mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
