@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -20,16 +21,12 @@ func (d *desk) erase(r *http.Request, who string, o order) (what string, n int, 
 	if strings.TrimSpace(o.Why) == "" {
 		return what, 0, failf(http.StatusBadRequest, "why is required: the reason to erase a person")
 	}
-	var failed *failure
+	status, failed := 0, ""
 	note := func(part string, some int, err error) {
-		if n += some; err == nil {
-			return
+		if n += some; err != nil {
+			f := asFailure(err)
+			status, failed = cmp.Or(status, f.Status), failed+"; "+part+": "+f.Text
 		}
-		of := asFailure(err)
-		if failed == nil {
-			failed = failf(of.Status, "erased %s, but not all; repair this and erase again", count(n, "record"))
-		}
-		failed.Text += "; " + part + ": " + of.Text
 	}
 	if d.Log != nil {
 		some, err := d.Log.Erase(r.Context(), idempotency.Decision{By: who, Why: o.Why}, o.IDs...)
@@ -42,10 +39,10 @@ func (d *desk) erase(r *http.Request, who string, o order) (what string, n int, 
 		some, err := d.Inboxes[name].Erase(r.Context(), webhook.Decision{By: who, Why: o.Why}, o.IDs...)
 		note("inbox "+strconv.Quote(name), some, err)
 	}
-	if failed != nil {
-		return what, n, failed
+	if failed != "" {
+		err = failf(status, "erased %s, but not all; repair this and erase again%s", count(n, "record"), failed)
 	}
-	return what, n, nil
+	return what, n, err
 }
 
 // removedList has the events that persons have removed from an inbox, the newest first.

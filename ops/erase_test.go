@@ -33,7 +33,7 @@ func TestPersonIsErasedInOneOrder(t *testing.T) {
 	}
 	order := map[string]any{"ids": []string{customer}, "why": "request 4711"}
 	text := b.refused(http.StatusConflict, "api/erase", order)
-	assert.Contains(t, text, "erased 0 records, but not all; repair this and erase again; log: ")
+	assert.Contains(t, text, "erased 1 record, but not all; repair this and erase again; log: ")
 	assert.Contains(t, text, "order-1/lost")
 	assert.Contains(t, text, "order-1/done", "within MaxLateness")
 	assert.Contains(t, b.read("api/inboxes/web%20hooks/removed"), `"why":"request 4711"`, "the inbox is done")
