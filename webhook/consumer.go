@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -120,13 +121,15 @@ func (c *Consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // subscription is known, and the last read of the subscription has shown that it is switched on,
 // with the address and the events of [NewConsumer].
 func (c *Consumer) Ready(ctx context.Context) error {
-	if _, err := c.state().secrets(nil); err != nil {
+	s := c.state()
+	_, err := s.secrets(nil)
+	s.mu.Lock()
+	off := s.off
+	s.mu.Unlock()
+	if err := cmp.Or(err, off); err != nil {
 		return err
 	}
-	if err := c.state().offBecause(); err != nil {
-		return err
-	}
-	return c.state().inbox.Ready(ctx)
+	return s.inbox.Ready(ctx)
 }
 
 // Run starts server, subscribes, handles events and sweeps until ctx ends. Then Run shuts down
@@ -258,12 +261,6 @@ func (c *consumer) read(ctx context.Context) error {
 
 func sameEvents(a, b []lending.EventName) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
-}
-
-func (c *consumer) offBecause() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.off
 }
 
 // untilDone calls do until it succeeds, ctx ends, or an argument is refused.

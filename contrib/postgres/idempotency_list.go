@@ -3,6 +3,7 @@ package lendingpostgres
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -42,6 +43,9 @@ SELECT pg_catalog.count(*) FROM (SELECT FROM {idempotency} WHERE name = $1 AND k
 // narrow is the largest number of entries of a prefix for which List reads all of them.
 const narrow = 1000
 
+// last is longer than any key. No key follows a prefix with last, in the order of bytes.
+var last = strings.Repeat(string(utf8.MaxRune), 100)
+
 // List implements [store.Store].
 func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entries []store.Entry, err error) {
 	at, key, err := filter.After.At()
@@ -57,8 +61,9 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entri
 	args := []any{s.name, states, filter.Prefix, older, max(0, filter.Limit), after, key, store.PageBytes}
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
 		statement, args := listStates, args
-		if end := afterPrefix(filter.Prefix); end != "" {
+		if filter.Prefix != "" {
 			var n int
+			end := filter.Prefix + last
 			count := conn.QueryRow(ctx, s.sql(countPrefix), s.name, filter.Prefix, end, narrow+1)
 			if err := count.Scan(&n); err != nil {
 				return err
@@ -75,20 +80,4 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entri
 		return err
 	})
 	return entries, err
-}
-
-// afterPrefix returns the first text, in the order of bytes, after all texts with the prefix.
-// The result is "" if there is no such text.
-func afterPrefix(prefix string) string {
-	for prefix != "" {
-		last, size := utf8.DecodeLastRuneInString(prefix)
-		prefix = prefix[:len(prefix)-size]
-		switch {
-		case last == 0xd7ff: // surrogates, which follow, are not characters
-			return prefix + "\ue000"
-		case last < utf8.MaxRune:
-			return prefix + string(last+1)
-		}
-	}
-	return ""
 }

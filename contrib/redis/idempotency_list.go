@@ -15,7 +15,7 @@ import (
 //
 //nolint:dupword // the ends of blocks
 var listEntries = clocked("KEYS[2]", `
-local name, prefix, older, at, key, limit, bytes, isFirst, part = unpack(ARGV, 1, 9)
+local name, prefix, older, at, key, limit, bytes, had, part = unpack(ARGV, 1, 9)
 local after, newest = {at = tonumber(at), key = key}, now - older
 limit, bytes, part = tonumber(limit), tonumber(bytes), tonumber(part)
 local reply, wanted = {text(now), '', ''}, {}
@@ -66,7 +66,7 @@ for _, f in ipairs(found) do
 		local entry = redis.call('HMGET', name .. 'entry:' .. f.key, 'revision', 'state', 'lock', 'data', 'at')
 		if entry[1] and (entry[2] or f.state) == f.state then
 			bytes = bytes - #(entry[4] or '')
-			if n == limit or bytes < 0 and (n > 0 or isFirst == '') then return reply end
+			if n == limit or bytes < 0 and n + had > 0 then return reply end
 			n = n + 1
 			reply[#reply + 1] = {f.key, f.state, text(f.at), entry}
 		end
@@ -87,7 +87,7 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (page 
 	for part := max(0, min(filter.Limit, 500)) + 1; ; part = min(2*part, 4000) {
 		args := []any{
 			s.name, filter.Prefix, filter.Older.Microseconds(), at, key,
-			max(0, filter.Limit) - len(page), bytes, isFirst(page), part,
+			max(0, filter.Limit) - len(page), bytes, len(page), part,
 		}
 		for _, state := range filter.States {
 			args = append(args, string(state))
@@ -109,13 +109,6 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (page 
 			return page, nil
 		}
 	}
-}
-
-func isFirst(page []store.Entry) string {
-	if len(page) == 0 {
-		return "1"
-	}
-	return ""
 }
 
 // listedEntry returns an entry, without data if the entry cannot be read. The position is that

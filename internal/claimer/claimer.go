@@ -7,6 +7,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
 const (
@@ -73,7 +75,7 @@ func (c *Claimer[E]) Take(ctx context.Context, relaxed bool) (none E, err error)
 	for ctx.Err() == nil {
 		wait := c.wait()
 		if wait > 0 && !c.options.Blocks {
-			c.sleep(ctx, wait)
+			_ = backoff.Wait(ctx, wait, c.changed)
 			continue
 		}
 		seen, err := c.claim(ctx, Ask{relaxed, wait})
@@ -116,16 +118,6 @@ func (c *Claimer[E]) wait() time.Duration {
 		return 0
 	}
 	return wait
-}
-
-func (c *Claimer[E]) sleep(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.changed:
-	case <-ctx.Done():
-	}
 }
 
 // claim asks the source. The end of ctx does not end the request at once, because nobody would know

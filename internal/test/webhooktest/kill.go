@@ -104,25 +104,18 @@ func child(generation string, open func(string) (Store, error)) error {
 		_, err := acts.WriteString(event.Key() + " " + generation + "\n")
 		return err
 	}
-	serve := func(handle webhook.EventFunc) error {
-		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
-		if err != nil {
-			return err
-		}
-		server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
-		go func() { _ = server.Serve(listener) }()
-		<-finish
-		return nil
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), store.Inbox.Put, nil)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() {
 		store.work(ctx, act, &webhook.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
 	})
-	if err := serve(store.Inbox.Put); err != nil {
-		cancel()
-		return err
-	}
+	server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	<-finish
 	for {
 		if counts, err := store.Inbox.Counts(ctx); err == nil && counts == (webhook.InboxCounts{}) {
 			cancel()
@@ -188,9 +181,8 @@ func run(t *testing.T, store string, between func()) *rig {
 	wait(rand.N(50 * time.Millisecond))
 	r.kill()
 	r.start()
-	if _, err := io.WriteString(r.stdin, "."); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(r.stdin, ".")
+	must(t, "finish", err)
 	if err := r.process.Wait(); err != nil {
 		t.Fatalf("the receiver did not empty its inbox: %v: %s", err, r.stderr.String())
 	}
@@ -219,17 +211,11 @@ type rig struct {
 func newRig(t *testing.T, store string) *rig {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "listen", err)
 	file, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "listen", err)
 	acts, err := os.OpenFile(t.TempDir()+"/acts", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "create", err)
 	r := &rig{t: t, store: store, listener: file, url: "http://" + listener.Addr().String(), acts: acts, accepted: map[string]bool{}}
 	t.Cleanup(func() {
 		r.kill()
@@ -247,12 +233,9 @@ func (r *rig) start() {
 	r.process.ExtraFiles = []*os.File{r.listener, r.acts}
 	r.process.Stderr = &r.stderr
 	var err error
-	if r.stdin, err = r.process.StdinPipe(); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.process.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	r.stdin, err = r.process.StdinPipe()
+	must(r.t, "start", err)
+	must(r.t, "start", r.process.Start())
 }
 
 func (r *rig) kill() {
@@ -309,9 +292,7 @@ func (r *rig) accept(key string) {
 // judge compares the accepted events with the handled events.
 func (r *rig) judge() {
 	text, err := os.ReadFile(r.acts.Name())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, "read", err)
 	byKey := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		key, generation, _ := strings.Cut(strings.TrimSpace(line), " ")
