@@ -49,22 +49,22 @@ func TestClient(t *testing.T) {
 	}
 	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 
-	loan, err := c.AddLoan(ctx, lendingtest.Loan{})
-	require.NoError(t, err)
+	var loan lendingtest.Loan
+	require.NoError(t, c.Post(ctx, "add-loan", lendingtest.Loan{}, &loan))
 	assert.Equal(t, []any{lendingtest.Cents(10_000_00), true}, []any{loan.AvailableBalance, loan.IsEnabled})
-	more, err := c.AddLoan(ctx, lendingtest.Loan{
+	more := lendingtest.Loan{
 		ApplicationID: loan.ApplicationID, Amount: 5,
 		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}},
-	})
-	require.NoError(t, err)
+	}
+	require.NoError(t, c.Post(ctx, "add-loan", more, &more))
 	assert.Equal(t, []any{lendingtest.Cents(5), more.Amount, "x"}, []any{
 		more.Amount, more.AvailableBalance, r.Snapshot().Loans[1].Transactions[0].ID,
 	})
 
 	r.post("/api/Calculation/application-invoice-calculation?applicationId="+loan.ApplicationID, invoice).ok()
 	r.post("/api/Loan/make-withdrawal-invoice/"+loan.ID, `{"calculation":`+invoice+`}`).ok()
-	otp, err := c.OTP(ctx, loan.ID)
-	require.NoError(t, err)
+	var otp string
+	require.NoError(t, c.Get(ctx, "otp", url.Values{"loan": {loan.ID}}, &otp))
 	assert.Equal(t, r.OTP(loan.ID), otp)
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Status: 503, Times: -1}))
 	r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, "").refused(503, "InjectedFault")
@@ -77,7 +77,7 @@ func TestClient(t *testing.T) {
 	post("clear-faults", nil)
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Late: soon}))
 	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp)).err)
-	require.NoError(t, c.Wait(ctx))
+	require.NoError(t, c.Post(ctx, "wait", nil, nil))
 	n, err := c.Executed(ctx, confirmRoute)
 	require.NoError(t, err)
 	assert.Equal(t, []int{1, 1}, []int{n, r.ExecutedFor(confirmRoute)[loan.ID]})
@@ -87,11 +87,6 @@ func TestClient(t *testing.T) {
 	posted := r.Deliveries()
 	require.NotEmpty(t, posted)
 	same("deliveries", nil, posted)
-	post("redeliver", map[string]any{"number": posted[1].Number})
-	require.NoError(t, c.Wait(ctx))
-	again := r.Deliveries()
-	last := again[len(again)-1]
-	assert.Equal(t, []any{len(posted) + 1, posted[1].Event, 200}, []any{last.Number, last.Event, last.Status})
 	receiver.verified(sub.Secret)
 
 	const status = "GET /api/Application/application-status/{applicationId}"
@@ -110,18 +105,18 @@ func TestClient(t *testing.T) {
 	assert.Equal(t, true, r.get("/api/Application/application-offer/" + offered).object()["isExpired"])
 	r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+
 		`"}`).ok()
-	code, err := c.TwoFactorCode(ctx, lendingtest.Username)
-	require.NoError(t, err)
+	var code string
+	require.NoError(t, c.Get(ctx, "two-factor-code", url.Values{"username": {lendingtest.Username}}, &code))
 	assert.Equal(t, r.TwoFactorCode(lendingtest.Username), code)
 
-	snap, err := c.Snapshot(ctx)
-	require.NoError(t, err)
+	var snap lendingtest.Snapshot
+	require.NoError(t, c.Get(ctx, "snapshot", nil, &snap))
 	want := r.Snapshot()
 	want.Time = snap.Time
 	assert.Equal(t, marshal(t, want), marshal(t, snap))
-	require.NoError(t, c.Advance(ctx, 2*time.Hour))
+	require.NoError(t, c.Post(ctx, "advance", map[string]string{"by": (2 * time.Hour).String()}, nil))
 	r.get("/api/Application/application-offer/"+offered).refused(401, "TokenExpired")
-	require.NoError(t, c.Reset(ctx))
+	require.NoError(t, c.Post(ctx, "reset", nil, nil))
 	assert.Empty(t, r.Snapshot().Loans)
 }
 
@@ -130,9 +125,10 @@ func TestClockHasAnEnd(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
 	c, far := control.Dial(url), 250*365*24*time.Hour
-	require.NoError(t, c.Advance(t.Context(), far))
+	require.NoError(t, c.Post(t.Context(), "advance", map[string]string{"by": far.String()}, nil))
 	moved := r.Now()
-	require.ErrorContains(t, c.Advance(t.Context(), far), "the clock cannot move this far")
+	require.ErrorContains(t, c.Post(t.Context(), "advance", map[string]string{"by": far.String()}, nil),
+		"the clock cannot move this far")
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
 }
 
@@ -157,18 +153,18 @@ func TestClientErrors(t *testing.T) {
 		`unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
 	_, err := c.Executed(ctx, misspelt)
 	require.EqualError(t, err, nearest)
-	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
-	require.EqualError(t, err, "lendingtest: no application x")
-	require.EqualError(t, c.Post(ctx, "redeliver", map[string]int{"number": 7}, nil), "lendingtest: no delivery number 7")
+	require.EqualError(t, c.Post(ctx, "add-loan", lendingtest.Loan{ApplicationID: "x"}, nil),
+		"lendingtest: no application x")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Reached: func() {}}),
 		"cannot be sent to another process")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
-	require.ErrorContains(t, control.Dial(r.base).Reset(ctx), "is not the control of a service: it answered 404")
-	_, err = control.Dial(r.base+"/api/Webhook").OTP(ctx, "x")
-	require.ErrorContains(t, err, "is not the control of a service")
+	require.ErrorContains(t, control.Dial(r.base).Post(ctx, "reset", nil, nil),
+		"is not the control of a service: it answered 404")
+	require.ErrorContains(t, control.Dial(r.base+"/api/Webhook").Get(ctx, "otp", nil, new(string)),
+		"is not the control of a service")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, control.Dial(url).Wait(ended), context.Canceled)
+	require.ErrorIs(t, control.Dial(url).Post(ended, "wait", nil, nil), context.Canceled)
 	assert.Empty(t, r.Snapshot().Loans)
 	r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID).ok() // no fault was planned
 }
@@ -307,12 +303,12 @@ func TestClientSendsItsToken(t *testing.T) {
 	server := httptest.NewServer(control.New(newRig(t).Service, &control.Options{Token: "t0"}))
 	defer server.Close()
 	c := control.Dial(server.URL)
-	require.EqualError(t, c.Reset(t.Context()), "lendingtest: the control token is missing or wrong")
+	require.EqualError(t, c.Post(t.Context(), "reset", nil, nil), "lendingtest: the control token is missing or wrong")
 	c.Token, c.HTTPClient = "t0", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		assert.Equal(t, "lendingtest control lendingtest control", fmt.Sprintf(verb+" "+verb, c, *c))
 	}
-	require.NoError(t, c.Reset(t.Context()))
+	require.NoError(t, c.Post(t.Context(), "reset", nil, nil))
 }
 
 // A fault is the same in another process, with all that can leave this one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -96,7 +97,8 @@ func ExampleNewServer_control() {
 	fmt.Println(login(server.Client(), server.URL))
 	executed, err := client.Executed(ctx, route)
 	fmt.Println(executed, err)
-	code, err := client.TwoFactorCode(ctx, lendingtest.Username)
+	var code string
+	err = client.Get(ctx, "two-factor-code", url.Values{"username": {lendingtest.Username}}, &code)
 	fmt.Println(code, err)
 	// Output:
 	// 502 Bad Gateway

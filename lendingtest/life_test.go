@@ -61,13 +61,13 @@ func TestDecisionLater(t *testing.T) {
 			offer := r.get("/api/Application/process-application/" + app).text()
 			status := func() string { return r.get("/api/Application/application-status/" + app).text() }
 			assert.Equal(t, lendingtest.StatusUnderReview, status())
-			require.NoError(t, c.Advance(t.Context(), 59*time.Minute))
+			require.NoError(t, c.Post(t.Context(), "advance", map[string]string{"by": (59 * time.Minute).String()}, nil))
 			r.token = r.Token(lendingtest.Username)
 			r.get("/api/Application/application-offer/"+app).refused(400, "OfferNotFound")
 			if test.cancel {
 				r.post("/api/Application/cancel-application/"+app, "").ok()
 			}
-			require.NoError(t, c.Advance(t.Context(), time.Minute))
+			require.NoError(t, c.Post(t.Context(), "advance", map[string]string{"by": time.Minute.String()}, nil))
 			assert.Equal(t, test.status, status())
 			assert.Equal(t, test.events, names(r))
 			if test.status == lendingtest.StatusOfferReady {

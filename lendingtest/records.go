@@ -246,15 +246,6 @@ func (r *records) Deliveries() []Delivery { return r.post.Deliveries() }
 // new mode has Hold, too.
 func (r *records) SetDeliveryMode(m DeliveryMode) { r.post.SetMode(m) }
 
-// Redeliver posts the delivery with this number again, like a retry of the real service: the
-// same event with a new creation time, and therefore another body and signature. Redeliver panics
-// if there is no such delivery.
-func (r *records) Redeliver(number int) {
-	if !r.post.Again(number) {
-		panic(fmt.Sprintf("lendingtest: no delivery number %d", number))
-	}
-}
-
 // Emit posts an event to the subscribers of a partner, or of the customer of a record. It is for the
 // events that this model never sends, such as WB_Partner_Request, WB_Send_Sms and WB_Send_Otp, with data
 // of the test. Emit panics for an unknown event, and for an id without a record or a subscriber.

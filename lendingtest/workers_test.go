@@ -55,8 +55,8 @@ func TestManyWorkers(t *testing.T) {
 	}
 	all.Go(func() {
 		for range rounds {
-			snap, err := c.Snapshot(ctx)
-			assert.NoError(t, err)
+			var snap lendingtest.Snapshot
+			assert.NoError(t, c.Get(ctx, "snapshot", nil, &snap))
 			assert.NotEmpty(t, snap.Loans)
 			r.Requests()
 			r.Deliveries()
@@ -66,9 +66,9 @@ func TestManyWorkers(t *testing.T) {
 
 	require.NoError(t, c.Post(ctx, "clear-faults", nil, nil))
 	require.NoError(t, c.Post(ctx, "delivery-mode", struct{}{}, nil))
-	require.NoError(t, c.Wait(ctx))
-	snap, err := c.Snapshot(ctx)
-	require.NoError(t, err)
+	require.NoError(t, c.Post(ctx, "wait", nil, nil))
+	var snap lendingtest.Snapshot
+	require.NoError(t, c.Get(ctx, "snapshot", nil, &snap))
 	of := map[string]int{}
 	for _, customer := range snap.Customers {
 		of[customer.ID] = 0

@@ -36,8 +36,8 @@ func TestControl(t *testing.T) {
 	s.post("Application/create-customer", newCustomer, &customer)
 	status, _, _ = s.do(http.MethodGet, "/api/Customer/get-customer-by-id/"+customer.ID, "")
 	assert.Equal(t, http.StatusNotFound, status, "-read-lag")
-	snap, err := steer.Snapshot(t.Context())
-	require.NoError(t, err)
+	var snap lendingtest.Snapshot
+	require.NoError(t, steer.Get(t.Context(), "snapshot", nil, &snap))
 	assert.Equal(t, customer.ID, snap.Customers[0].ID)
 	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin http://localhost:3000")
 	assert.Equal(t, http.StatusForbidden, status)
@@ -63,9 +63,9 @@ func TestControlOfAPublicSandbox(t *testing.T) {
 
 	s = start(t, "-log=false", "-public", "-control-token", "from-the-environment")
 	steer := control.Dial(s.url + "/_control")
-	require.ErrorContains(t, steer.Reset(t.Context()), "token")
+	require.ErrorContains(t, steer.Post(t.Context(), "reset", nil, nil), "token")
 	steer.Token = "from-the-environment"
-	require.NoError(t, steer.Reset(t.Context()))
+	require.NoError(t, steer.Post(t.Context(), "reset", nil, nil))
 	assert.Equal(t, steer.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
 }
 
@@ -115,9 +115,9 @@ func TestTLS(t *testing.T) {
 	assert.Contains(t, page, "<code>"+s.url+"/api</code>")
 	s.client.CloseIdleConnections()
 	steer := control.Dial(s.url + "/_control")
-	require.ErrorContains(t, steer.Reset(t.Context()), "certificate")
+	require.ErrorContains(t, steer.Post(t.Context(), "reset", nil, nil), "certificate")
 	steer.HTTPClient = s.client
-	require.NoError(t, steer.Reset(t.Context()))
+	require.NoError(t, steer.Post(t.Context(), "reset", nil, nil))
 
 	require.NoError(t, s.stop())
 	assert.Contains(t, s.out.String(), "curl -s --cacert '"+file+"' "+s.url+"/api/Authenication/login")
@@ -141,11 +141,11 @@ func TestLateMutation(t *testing.T) {
 	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"`+lendingtest.Password+`"`+device+`}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
-	require.NoError(t, steer.Wait(t.Context()))
+	require.NoError(t, steer.Post(t.Context(), "wait", nil, nil))
 	wait("newest", "POST /api/Authenication/login: 504, executed")
-	require.NoError(t, steer.Advance(t.Context(), 24*time.Hour))
+	require.NoError(t, steer.Post(t.Context(), "advance", map[string]string{"by": (24 * time.Hour).String()}, nil))
 	wait("clock", "2026-11-21 12:00:00")
-	require.NoError(t, steer.Reset(t.Context()))
+	require.NoError(t, steer.Post(t.Context(), "reset", nil, nil))
 	wait("newest", "none yet")
 	require.NoError(t, s.stop())
 	assert.Regexp(t, `(?m)^12:00:00  504    .* ms  -  +POST /api/Authenication/login$`, s.out.String())

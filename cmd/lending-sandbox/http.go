@@ -48,7 +48,7 @@ func (p *site) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !s.answersTo(r.Host):
-			http.Error(w, s.misdirected(), http.StatusMisdirectedRequest)
+			http.Error(w, "The sandbox does not answer to this host name. Start it with -public and -host NAME.", http.StatusMisdirectedRequest)
 		case p.services != nil && strings.HasPrefix(r.URL.Path, "/services/"):
 			p.services.ServeHTTP(w, r)
 		case !strings.HasPrefix(r.URL.Path, "/api"): // not a route of mux, which would redirect unclean paths
@@ -75,13 +75,6 @@ func (s settings) answersTo(host string) bool {
 	return slices.ContainsFunc(append(s.hosts, "localhost"), func(own string) bool {
 		return strings.EqualFold(name, own)
 	})
-}
-
-func (s settings) misdirected() string {
-	if s.public {
-		return "The sandbox does not answer to this host name. Start it with -host NAME to allow the name."
-	}
-	return "The sandbox answers to localhost only."
 }
 
 // guarded asks a public sandbox's callers for the token: the page shows every code of the

@@ -95,9 +95,15 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address to listen on")
 	flags.BoolVar(&s.public, "public", false, "allow an address that other machines can reach")
 	flags.BoolVar(&s.log, "log", true, "print every request")
-	flags.Func("host", "a further host name for a public sandbox and its certificate, for example that of a container; repeatable", adds(&s.hosts, nil))
+	flags.Func("host", "a further host name for a public sandbox and its certificate, for example that of a container; repeatable", func(name string) error {
+		s.hosts = append(s.hosts, name)
+		return nil
+	})
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
-	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", adds(&s.receivers, checkHostPort))
+	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", func(hostPort string) error {
+		s.receivers = append(s.receivers, hostPort)
+		return checkHostPort(hostPort)
+	})
 	flags.BoolVar(&s.control, "control", false, "let other programs control the sandbox at /_control/; with -public they need the printed token")
 	flags.StringVar(&s.token, "control-token", "", "like -control, with this token instead of a random token")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate to this file, for example sandbox.pem; clients must trust the file")
@@ -126,19 +132,6 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 		s.token = rand.Text()
 	}
 	return s, nil
-}
-
-// adds returns the function of a repeatable flag.
-func adds(list *[]string, check func(string) error) func(string) error {
-	return func(value string) error {
-		if check != nil {
-			if err := check(value); err != nil {
-				return err
-			}
-		}
-		*list = append(*list, value)
-		return nil
-	}
 }
 
 func checkHostPort(value string) error {

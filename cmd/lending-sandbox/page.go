@@ -41,7 +41,6 @@ type view struct {
 	Routes     []string
 	Now        time.Time // by the service's clock
 	Summary    string
-	Newest     string // the newest request
 	Sent       []lendingtest.Sent
 	Requests   []request
 	Deliveries []lendingtest.Delivery
@@ -81,7 +80,7 @@ type (
 func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host + p.path }
 
 func (p *site) view(base string) view {
-	now, deliveries, requests := p.service.Snapshot(), p.service.Deliveries(), p.service.Requests()
+	now, deliveries := p.service.Snapshot(), p.service.Deliveries()
 	v := view{
 		Base: base, Control: p.set.control, Token: p.set.token != "", Services: p.services != nil,
 		PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Taught: p.set.known != "",
@@ -94,13 +93,9 @@ func (p *site) view(base string) view {
 			count(len(now.Applications), "application"), count(len(now.Loans), "loan"), count(len(deliveries), "webhook")),
 		Sent: newest(now.Sent), Deliveries: newest(deliveries), Customers: tree(now), Faults: p.service.Faults(),
 	}
-	for _, r := range newest(requests) {
+	for _, r := range newest(p.service.Requests()) {
 		r.Path = strings.TrimPrefix(r.Path, p.path)
 		v.Requests = append(v.Requests, request{r, shownAnswer(r), ruleOf(r)})
-	}
-	if len(requests) > 0 {
-		r := v.Requests[0]
-		v.Newest = fmt.Sprintf("%s: %s, %s", name(r.Request), answer(r.Status), executed(r.Executed))
 	}
 	return v
 }

@@ -23,17 +23,19 @@ func TestServicesMeetNoOther(t *testing.T) {
 	require.NoError(t, err)
 
 	const status = "GET /api/Application/application-status/{applicationId}"
-	loan, err := first.AddLoan(ctx, lendingtest.Loan{})
-	require.NoError(t, err)
+	var loan lendingtest.Loan
+	require.NoError(t, first.Post(ctx, "add-loan", lendingtest.Loan{}, &loan))
 	require.NoError(t, first.Fail(ctx, status, lendingtest.Fault{Status: 503}))
-	require.NoError(t, first.Advance(ctx, 48*time.Hour))
+	require.NoError(t, first.Post(ctx, "advance", map[string]string{"by": (48 * time.Hour).String()}, nil))
 	for _, other := range []*control.Client{main, second} {
-		snap, err := other.Snapshot(ctx)
+		var snap lendingtest.Snapshot
+		err := other.Get(ctx, "snapshot", nil, &snap)
 		require.NoError(t, err)
 		assert.Empty(t, snap.Loans)
 		assert.Equal(t, 2026, snap.Time.Year())
 		assert.Equal(t, 20, snap.Time.Day(), "the clock of the first has moved alone")
-		theirs, err := other.AddLoan(ctx, lendingtest.Loan{})
+		var theirs lendingtest.Loan
+		err = other.Post(ctx, "add-loan", theirs, &theirs)
 		require.NoError(t, err)
 		assert.NotEqual(t, loan.ID, theirs.ID, "an identifier says whose it is")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,12 +20,12 @@ func TestPageSaysWhy(t *testing.T) {
 	sub := `{"webhookUri":"http://127.0.0.1:1/x"}`
 	status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?partnerId="+lendingtest.PartnerID, sub)
 	require.Equal(t, http.StatusOK, status)
-	require.NoError(t, steer.Advance(t.Context(), 1e9))
+	require.NoError(t, steer.Post(t.Context(), "advance", map[string]string{"by": time.Second.String()}, nil))
 	_, _, secret := s.do(http.MethodGet, "/api/Webhook/get-subscription?partnerId="+lendingtest.PartnerID, "")
 	require.Contains(t, secret, "whs_")
 	s.do(http.MethodPost, "/api/Application/create-customer", `{"email":"<b>nobody</b>"}`)
-	loan, err := steer.AddLoan(t.Context(), lendingtest.Loan{})
-	require.NoError(t, err)
+	var loan lendingtest.Loan
+	require.NoError(t, steer.Post(t.Context(), "add-loan", lendingtest.Loan{}, &loan))
 	s.do(http.MethodGet, "/api/Loan/get-total-balance/"+loan.ID, "")
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
 

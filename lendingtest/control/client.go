@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
@@ -49,44 +48,9 @@ func (c *Client) Fail(ctx context.Context, route string, f lendingtest.Fault) er
 
 // Executed returns how often a route ran.
 func (c *Client) Executed(ctx context.Context, route string) (int, error) {
-	return get[int](ctx, c, "executed", url.Values{"route": {route}})
-}
-
-// OTP returns the last one-time password for a loan, or "" before the first.
-func (c *Client) OTP(ctx context.Context, loanID string) (string, error) {
-	return get[string](ctx, c, "otp", url.Values{"loan": {loanID}})
-}
-
-// TwoFactorCode returns the last code for a user, or "" before the first.
-func (c *Client) TwoFactorCode(ctx context.Context, username string) (string, error) {
-	return get[string](ctx, c, "two-factor-code", url.Values{"username": {username}})
-}
-
-// Snapshot returns the current state.
-func (c *Client) Snapshot(ctx context.Context) (lendingtest.Snapshot, error) {
-	return get[lendingtest.Snapshot](ctx, c, "snapshot", nil)
-}
-
-// Reset restores the state in which the service started.
-func (c *Client) Reset(ctx context.Context) error { return c.Post(ctx, "reset", nil, nil) }
-
-// Advance moves the service's clock.
-func (c *Client) Advance(ctx context.Context, d time.Duration) error {
-	return c.Post(ctx, "advance", timeOrder{d}, nil)
-}
-
-// AddLoan adds a loan and returns it with all fields.
-func (c *Client) AddLoan(ctx context.Context, l lendingtest.Loan) (lendingtest.Loan, error) {
-	err := c.Post(ctx, "add-loan", l, &l)
-	return l, err
-}
-
-// Wait returns when no delivery and no late mutation is in progress.
-func (c *Client) Wait(ctx context.Context) error { return c.Post(ctx, "wait", nil, nil) }
-
-func get[T any](ctx context.Context, c *Client, order string, query url.Values) (result T, err error) {
-	err = c.Get(ctx, order, query, &result)
-	return result, err
+	var n int
+	err := c.Get(ctx, "executed", url.Values{"route": {route}}, &n)
+	return n, err
 }
 
 // Get sends an order without an effect, and decodes its response into result.

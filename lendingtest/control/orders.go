@@ -26,9 +26,6 @@ type (
 	timeOrder struct {
 		By time.Duration `json:"by"`
 	}
-	deliveryOrder struct {
-		Number int `json:"number"`
-	}
 	factOrder struct {
 		Fact  string `json:"fact"`
 		Value string `json:"value"`
@@ -83,12 +80,11 @@ func orders() map[string]order {
 		"POST decision":      change(func(c *Control, d lendingtest.Decision) error { c.service.SetDecision(d); return nil }),
 		"POST repay":         change(func(c *Control, o repayOrder) error { c.service.Repay(o.LoanID, o.Amount); return nil }),
 		"POST delivery-mode": change(func(c *Control, m lendingtest.DeliveryMode) error { c.service.SetDeliveryMode(m); return nil }),
-		"POST redeliver":     change(func(c *Control, o deliveryOrder) error { c.service.Redeliver(o.Number); return nil }),
 		"POST wait":          post(func(c *Control, _ nothing, r *http.Request) (any, error) { return nil, c.service.Wait(r.Context()) }),
 	}
 }
 
-// show returns an order that answers with the result of f.
+// show returns an order whose response is the result of f.
 func show(f func(*Control, url.Values) any, query ...string) order {
 	return order{query, func(c *Control, r *http.Request, _ []byte) (any, error) { return f(c, r.URL.Query()), nil }}
 }
@@ -135,7 +131,7 @@ func decode[T any](text []byte) (v T, err error) {
 	return v, nil
 }
 
-// executed panics for a record that does not exist: a misspelled identifier would prove that nothing ran.
+// executed panics for an unknown record: a misspelled identifier would prove that nothing ran.
 func executed(c *Control, q url.Values) any {
 	if !q.Has("about") {
 		return c.service.Executed(q.Get("route"))

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Services opens further services for testers that share a process: each has a state, a clock, faults, counters and
+// Services opens further services for testers in the same process: each has a state, a clock, faults, counters and
 // webhooks of its own. It serves them below /services/.
 type Services struct {
 	// Open returns the handler of a new service, which has its control below /_control/. path is the place of the service,

@@ -46,13 +46,13 @@ type Delivery struct {
 	Body      []byte    `json:"body"`
 	Signature string    `json:"signature"`       // value of the header
 	Status    int       `json:"status"`          // status of the receiver's response, 0 without a response
-	Err       error     `json:"error,omitempty"` // why there is no response
+	Err       string    `json:"error,omitempty"` // why there is no response
 }
 
 // MarshalJSON encodes a delivery for another process, with the body as text.
 func (d Delivery) MarshalJSON() ([]byte, error) { return plain.Marshal(d) }
 
-// UnmarshalJSON decodes the JSON of MarshalJSON. An error keeps its text only.
+// UnmarshalJSON decodes the JSON of MarshalJSON.
 func (d *Delivery) UnmarshalJSON(b []byte) error { return plain.Unmarshal(b, d) }
 
 // DeliveryMode makes deliveries misbehave. The zero value is the normal mode.

@@ -27,7 +27,7 @@ func TestPage(t *testing.T) {
 		text(hostile)+`:1}}`, nil)
 	s.call("POST", "/api/Application/create-application", `{"customerId":"`+hostile, nil)
 	s.call("GET", "/api/Application/application-status/x", "", nil)
-	require.NoError(t, s.control.Wait(t.Context()))
+	require.NoError(t, s.control.Post(t.Context(), "wait", nil, nil))
 
 	b := browser.open(t, s.url, 360, false)
 	b.waitText("#connection", "Live")
@@ -173,9 +173,8 @@ func TestRowsWithTheSameIdentifierAreShown(t *testing.T) {
 	b.waitText("#connection", "Live")
 	for _, summary := range []string{"1 loan", "2 loans", "3 loans"} {
 		t.Run(summary, func(t *testing.T) {
-			_, err := s.control.AddLoan(t.Context(),
-				lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
-			require.NoError(t, err)
+			loan := lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}}
+			require.NoError(t, s.control.Post(t.Context(), "add-loan", loan, &loan))
 			b.waitText("#summary", summary)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,14 +176,14 @@ func (s *sandbox) fill(called string) (r records) {
 		&applicants))
 	s.post("ApplicationApproval/sign-contract/"+r.application+"/"+applicants[0].ID,
 		`{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
-	snap, err := s.control.Snapshot(s.Context())
-	require.NoError(s, err)
+	var snap lendingtest.Snapshot
+	require.NoError(s, s.control.Get(s.Context(), "snapshot", nil, &snap))
 	r.loan = snap.Loans[0].ID
 	const invoice = `{"amount":2500.00,"percentOfIncome":10,"terms":6,"fixedRepaymentCalculation":true}`
 	s.post("Calculation/application-invoice-calculation?applicationId="+r.application, invoice, nil)
 	s.post("Loan/make-withdrawal-invoice/"+r.loan, `{"calculation":`+invoice+`}`, nil)
-	otp, err := s.control.OTP(s.Context(), r.loan)
-	require.NoError(s, err)
+	var otp string
+	require.NoError(s, s.control.Get(s.Context(), "otp", url.Values{"loan": {r.loan}}, &otp))
 	s.post("Loan/confirm-withdrawal-invoice/"+r.loan,
 		`{"amount":2500.00,"advanceRate":0.8,"dateUTC":"2024-02-03T00:00:00Z","otp":"`+otp+`"}`, nil)
 	return r

@@ -16,8 +16,8 @@ import (
 func TestPageByKeyboard(t *testing.T) {
 	s := startSandbox(t)
 	s.signIn()
-	loan, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
-	require.NoError(t, err)
+	var loan lendingtest.Loan
+	require.NoError(t, s.control.Post(t.Context(), "add-loan", lendingtest.Loan{}, &loan))
 	s.post("Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":100}`, nil)
 	b := browser.open(t, s.url, 800, false)
 	b.waitText("#customers", loan.ID)
@@ -59,7 +59,7 @@ func TestFormsControlTheService(t *testing.T) {
 	s := startSandbox(t)
 	made := s.fill("Lovelace & Sons")
 	ctx := t.Context()
-	require.NoError(t, s.control.Wait(ctx))
+	require.NoError(t, s.control.Post(ctx, "wait", nil, nil))
 	b := browser.open(t, s.url, 1600, true)
 	b.waitText("#connection", "Live")
 	set := func(field, to string) {
@@ -95,14 +95,6 @@ func TestFormsControlTheService(t *testing.T) {
 	set("fault.late", "value = 'soon'")
 	b.send("[data-order=fail]", "invalid duration", "")
 
-	var posted, again []lendingtest.Delivery
-	require.NoError(t, s.control.Get(ctx, "deliveries", nil, &posted))
-	b.send("[data-order=redeliver]", "Posted again.", "")
-	require.NoError(t, s.control.Wait(ctx))
-	require.NoError(t, s.control.Get(ctx, "deliveries", nil, &again))
-	assert.Len(t, again, len(posted)+1)
-	b.wait(`document.querySelector("#deliveries tbody tr").id === "delivery-` + strconv.Itoa(len(again)) + `"`)
-
 	set("by", "value = '2h'")
 	b.send("[data-order=advance]", "The clock has moved.", "")
 	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan), "the token has expired")
@@ -133,8 +125,7 @@ func TestFormsNeedTheControlToken(t *testing.T) {
 // The pages of other sites cannot control the service, not even through a host name of this machine.
 func TestOtherSitesControlNothing(t *testing.T) {
 	s := startSandbox(t)
-	_, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
-	require.NoError(t, err)
+	require.NoError(t, s.control.Post(t.Context(), "add-loan", lendingtest.Loan{}, &lendingtest.Loan{}))
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("<title>other</title>"))
@@ -152,12 +143,12 @@ func TestOtherSitesControlNothing(t *testing.T) {
 	b.run(`document.body.innerHTML = '<form method=post enctype=text/plain action="` + s.url +
 		`/_control/reset"><input name="{}" value=""></form>'; document.forms[0].submit()`)
 	b.waitText("body", "error")
-	snap, err := s.control.Snapshot(t.Context())
-	require.NoError(t, err)
+	var snap lendingtest.Snapshot
+	require.NoError(t, s.control.Get(t.Context(), "snapshot", nil, &snap))
 	assert.Len(t, snap.Loans, 1)
 
 	b = browser.open(t, "http://evil.example"+port+"/", 800, false)
-	b.waitText("body", "The sandbox answers to localhost only.")
+	b.waitText("body", "The sandbox does not answer to this host name.")
 	b = browser.open(t, other.URL, 800, false)
 	b.run(`document.body.innerHTML = '<iframe src="` + s.url + `/"></iframe>'`)
 	b.waitComplaint("frame-ancestors")
@@ -170,8 +161,8 @@ func TestPageFollowsEvents(t *testing.T) {
 	for range 40 {
 		s.get("Webhook/get-all-subscriptions")
 	}
-	loan, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
-	require.NoError(t, err)
+	var loan lendingtest.Loan
+	require.NoError(t, s.control.Post(t.Context(), "add-loan", lendingtest.Loan{}, &loan))
 	b := browser.open(t, s.url, 800, false)
 	b.waitText("#customers", loan.ID)
 	b.waitText("#connection", "Live")
@@ -190,8 +181,7 @@ func TestPageFollowsEvents(t *testing.T) {
 	assert.Equal(t, true, before[4])
 	assert.EqualValues(t, 200, before[5])
 	s.get("Loan/get-loan/" + loan.ID)
-	_, err = s.control.AddLoan(t.Context(), lendingtest.Loan{})
-	require.NoError(t, err)
+	require.NoError(t, s.control.Post(t.Context(), "add-loan", lendingtest.Loan{}, &lendingtest.Loan{}))
 	b.waitText("#newest", "GET /api/Loan/get-loan/{loanId}: 200, executed")
 	b.wait(`document.querySelectorAll("#customers > details").length === 2`)
 	after := look()
@@ -265,8 +255,8 @@ func TestFormsChangeRecords(t *testing.T) {
 	b.send("[data-order=clear-faults]", "No fault is planned any more.", "")
 	b.send("[data-order=revoke-tokens]", "All tokens are revoked.", "")
 	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan))
-	snap, err := s.control.Snapshot(ctx)
-	require.NoError(t, err)
+	var snap lendingtest.Snapshot
+	require.NoError(t, s.control.Get(ctx, "snapshot", nil, &snap))
 	assert.Equal(t, "On Hold", snap.Applications[0].Status)
 	assert.Equal(t, lendingtest.Cents(2487_50), snap.Loans[0].Balance)
 	assert.Len(t, b.complaints(), 1, "the update that was refused")

@@ -1,11 +1,10 @@
-// Package plain encodes values for programs in any language: durations like "1m30s", bytes as text, errors as their text.
+// Package plain encodes values for programs in any language: durations like "1m30s", bytes as text.
 // It also leaves out the fields that a response does not have.
 package plain
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"sync"
@@ -43,7 +42,6 @@ func (d *span) UnmarshalText(b []byte) error {
 var (
 	durations = reflect.TypeFor[time.Duration]()
 	byteTexts = reflect.TypeFor[[]byte]()
-	failures  = reflect.TypeFor[error]()
 	shadows   sync.Map // shadowKey to shadow
 )
 
@@ -74,8 +72,6 @@ func shadowOf(t reflect.Type, wire bool) shadow {
 		switch f.Type {
 		case durations:
 			f.Type = reflect.TypeFor[span]()
-		case failures:
-			f.Type = reflect.TypeFor[string]()
 		case byteTexts: // an optional text may be empty and present
 			if f.Type = reflect.TypeFor[string](); strings.HasSuffix(f.Tag.Get("json"), ",omitempty") {
 				f.Type = reflect.TypeFor[*string]()
@@ -94,18 +90,11 @@ func of(v reflect.Value, wire bool) reflect.Value {
 	to := reflect.New(s.t).Elem()
 	for i, from := range s.from {
 		value, field := v.Field(from), to.Field(i)
-		switch {
-		case value.Type() == failures:
-			if err, ok := reflect.TypeAssert[error](value); ok {
-				field.SetString(err.Error())
-			}
-		case field.Kind() == reflect.Pointer && value.Type() == byteTexts:
-			if !value.IsNil() {
-				text := string(value.Bytes())
-				field.Set(reflect.ValueOf(&text))
-			}
-		default:
+		if field.Kind() != reflect.Pointer || value.Type() != byteTexts {
 			field.Set(value.Convert(field.Type()))
+		} else if !value.IsNil() {
+			text := string(value.Bytes())
+			field.Set(reflect.ValueOf(&text))
 		}
 	}
 	return to
@@ -139,17 +128,10 @@ func Unmarshal(b []byte, v any) error {
 	}
 	for i, at := range s.from {
 		value, field := read.Elem().Field(i), original.Field(at)
-		switch {
-		case field.Type() == failures:
-			if text := value.String(); text != "" {
-				field.Set(reflect.ValueOf(errors.New(text)))
-			}
-		case value.Kind() == reflect.Pointer && field.Type() == byteTexts:
-			if !value.IsNil() {
-				field.SetBytes([]byte(value.Elem().String()))
-			}
-		default:
+		if value.Kind() != reflect.Pointer || field.Type() != byteTexts {
 			field.Set(value.Convert(field.Type()))
+		} else if !value.IsNil() {
+			field.SetBytes([]byte(value.Elem().String()))
 		}
 	}
 	return nil

@@ -7,11 +7,9 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +21,6 @@ import (
 
 // maxReceivers limits the receivers to which the office posts at the same time.
 const maxReceivers = 32
-
-var errTooManyWait = errors.New("lendingtest: the delivery was dropped: 10,000 deliveries wait for slow receivers")
 
 // Office has a queue and a goroutine for each receiver, so a receiver that never answers delays no
 // other receiver. A goroutine ends when its queue is empty.
@@ -68,19 +64,8 @@ func (o *Office) Put(now time.Time, sub *record.Subscription, event, id string, 
 	}
 }
 
-// Again posts the delivery with this number again, like a retry of the real service: the same
-// event with a new creation time, and therefore another body and signature.
-func (o *Office) Again(number int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	rows := o.delivered.Rows()
-	i := slices.IndexFunc(rows, func(d letter) bool { return d.Number == number })
-	if i >= 0 {
-		o.again(rows[i])
-	}
-	return i >= 0
-}
-
+// again posts a delivery like the real service does: the same event with a new creation time, and
+// therefore another body and signature.
 func (o *Office) again(d letter) {
 	now := o.Now()
 	at := bytes.LastIndex(d.Body, []byte(`"creationTimeUtc":`)) // the last member
@@ -96,7 +81,7 @@ func (o *Office) wait(d letter) {
 		return
 	}
 	if o.waiting >= recent.Rows {
-		d.Err = errTooManyWait
+		d.Err = "lendingtest: the delivery was dropped: 10,000 deliveries wait for slow receivers"
 		o.keep(&d)
 		return
 	}
@@ -140,10 +125,13 @@ func (o *Office) deliver(receiver string) {
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:
-			d.Status, d.Err = o.post(ctx, &d.Delivery)
+			var err error
+			if d.Status, err = o.post(ctx, &d.Delivery); err != nil {
+				d.Err = err.Error()
+			}
 		case <-ctx.Done():
 			timer.Stop()
-			d.Err = context.Canceled
+			d.Err = context.Canceled.Error()
 		}
 		o.mu.Lock()
 		if ctx == o.run {
@@ -218,11 +206,7 @@ func (o *Office) post(ctx context.Context, d *record.Delivery) (status int, err 
 func sign(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
-	var pairs []string
-	for _, b := range mac.Sum(nil) {
-		pairs = append(pairs, strings.ToUpper(hex.EncodeToString([]byte{b})))
-	}
-	return "sha256=" + strings.Join(pairs, "-")
+	return "sha256=" + strings.ReplaceAll(fmt.Sprintf("% X", mac.Sum(nil)), " ", "-")
 }
 
 // SetMode sets the mode of deliveries from now on.

@@ -39,27 +39,18 @@ type Call struct {
 	*book.State
 	*book.Tables // the records that the request sees; for a read they can lag behind State's
 
-	book      *book.Book
-	query     url.Values
-	account   *record.Account // the caller's account, nil on anonymous routes
-	failed    failures
-	concerns  []string
-	customers []userRequest        // of a parsed list
-	requests  []applicationRequest // of a parsed list
-	file      record.Document      // size and digest of a parsed file
-	badFile   *Problem
+	book     *book.Book
+	query    url.Values
+	account  *record.Account // the caller's account, nil on anonymous routes
+	failed   failures
+	concerns []string
 }
 
 // Run takes a request through sign-in and handler, and encodes the response. If the route ran, Run
 // calls ran before anybody else sees the new state.
 func (c *Call) Run(b *book.Book, ran func()) (a *Answer, refused *Problem) {
 	c.book, c.query = b, c.Request.URL.Query()
-	refused = try(func() {
-		c.admit()
-		if c.Route.parse != nil {
-			c.Route.parse(c)
-		}
-	})
+	refused = try(c.admit)
 	if refused != nil {
 		return nil, refused
 	}

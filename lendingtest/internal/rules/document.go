@@ -14,10 +14,13 @@ import (
 // fileLimit is the largest decoded file.
 const fileLimit = 15 << 20
 
-// parseFile decodes a file before the handler has the state, and keeps only its size and digest. The handler refuses a
-// body without a file, after the checks of the other parameters.
-func (c *Call) parseFile() {
-	c.badFile = try(func() {
+// upload returns the handler of an upload, which stores the description of the file: its size and digest.
+func upload(describe func(*Call) record.Document, allow func(*Call, *record.Application, record.Document)) func(*Call) any {
+	return func(c *Call) any {
+		d := describe(c)
+		c.valid()
+		app := c.application()
+		allow(c, app, d)
 		var text *string
 		err := json.Unmarshal(c.Body, &text)
 		var file []byte
@@ -33,21 +36,7 @@ func (c *Call) parseFile() {
 			refuse("EmptyDocument", "The file is empty.")
 		}
 		sum := sha256.Sum256(file)
-		c.file.Size, c.file.SHA256 = int64(len(file)), hex.EncodeToString(sum[:])
-	})
-}
-
-// upload returns the handler of an upload, which stores the description of the file.
-func upload(describe func(*Call) record.Document, allow func(*Call, *record.Application, record.Document)) func(*Call) any {
-	return func(c *Call) any {
-		d := describe(c)
-		c.valid()
-		app := c.application()
-		allow(c, app, d)
-		if c.badFile != nil {
-			panic(c.badFile)
-		}
-		d.ID, d.CreatedUTC, d.Size, d.SHA256 = c.NewID(book.Document), c.Stamp(), c.file.Size, c.file.SHA256
+		d.ID, d.CreatedUTC, d.Size, d.SHA256 = c.NewID(book.Document), c.Stamp(), int64(len(file)), hex.EncodeToString(sum[:])
 		app.Documents = append(app.Documents, d)
 		c.fulfil(app, d.RequirementID)
 		return true

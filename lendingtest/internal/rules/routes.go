@@ -21,7 +21,6 @@ const (
 type Route struct {
 	Pattern string // method and path, as ServeMux and the interface write them
 	handle  func(*Call) any
-	parse   func(*Call) // reads the body before the handler has the state; nil for most routes
 	access  access
 }
 
@@ -121,7 +120,7 @@ func applicationRoutes() []Route {
 		{Pattern: "GET /api/Application/update-application-name-and-zip-code/{applicationId}", handle: on((*Call).openApplication, (*Call).rename)},
 		{Pattern: "GET /api/Application/update-customer-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateCustomerData)},
 		{Pattern: "GET /api/Application/update-application-data/{applicationId}", handle: on((*Call).openApplication, (*Call).updateApplicationData)},
-		{Pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", parse: (*Call).parseFile, handle: upload(bankStatement, anyTime)},
+		{Pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", handle: upload(bankStatement, anyTime)},
 		{Pattern: "POST /api/Application/cancel-application/{applicationId}", handle: on((*Call).applicationWithoutLoan, (*Call).cancelApplication)},
 	}
 }
@@ -140,16 +139,16 @@ func approvalRoutes() []Route {
 		{Pattern: "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}", handle: on((*Call).approving, (*Call).setPrimaryBankAccount)},
 		{Pattern: "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}", handle: on((*Call).approving, (*Call).signContract)},
 		{Pattern: "GET /api/ApplicationApproval/get-required-documents/{applicationId}", handle: show((*Call).application, func(a *record.Application) any { return list(a.Requirements) })},
-		{Pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", parse: (*Call).parseFile, handle: upload(requiredDocument, whileRequired)},
-		{Pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", parse: (*Call).parseFile, handle: upload(supportingDocument, withOffer)},
+		{Pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", handle: upload(requiredDocument, whileRequired)},
+		{Pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", handle: upload(supportingDocument, withOffer)},
 	}
 }
 
 // smallRoutes returns the groups Bulk, Authentication, Calculation, Communication and Customer.
 func smallRoutes() []Route {
 	return []Route{
-		{Pattern: "POST /api/ApplicationBulk/create-customers", handle: (*Call).createCustomers, parse: (*Call).parseCustomers},
-		{Pattern: "POST /api/ApplicationBulk/create-applications", handle: (*Call).createApplications, parse: (*Call).parseApplications},
+		{Pattern: "POST /api/ApplicationBulk/create-customers", handle: (*Call).createCustomers},
+		{Pattern: "POST /api/ApplicationBulk/create-applications", handle: (*Call).createApplications},
 
 		{Pattern: "POST /api/Authenication/login", handle: (*Call).login, access: anonymous},
 		{Pattern: "POST /api/Authenication/validate-two-factor", handle: (*Call).validateTwoFactor, access: anonymous},
