@@ -218,7 +218,7 @@ func (c *config) setTransport() error {
 	}
 	switch {
 	case !c.foreign:
-		pooled := transport.New(maxConns, c.tls)
+		pooled := transport.New(c.tls)
 		pooled.OnProxyConnectResponse = refusalOfProxy
 		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, !c.withoutHTTP2)
 		transport.HideSurplus(pooled)
@@ -287,9 +287,6 @@ func parseBaseURL(s string) (*url.URL, error) {
 }
 
 const modulePath = "github.com/lendingapi/lending-go"
-
-// maxConns bounds the connections of each kind: see [New].
-const maxConns = 256
 
 // refusalOfProxy names a proxy that refuses to connect, without credentials. The error of
 // net/http would quote the proxy's response.

@@ -70,9 +70,9 @@ func (r Record) Raw() json.RawMessage {
 // [As] decodes in the same line as the call. The error is a [*DecodeError], which never shows a
 // value.
 //
-// Decode is several times as fast for a zero struct of strings, numbers, booleans, types with an
-// UnmarshalJSON, and pointers, slices and structs of these, without embedded fields and without
-// ",string". If the record does not fit, methods of v may run twice. A panic of a method leaves
+// Decode is several times as fast for a zero struct of strings, signed integers, floats, json.Number,
+// booleans, types with an UnmarshalJSON, and pointers, slices and structs of these, without embedded fields and
+// without ",string". If the record does not fit, methods of v may run twice. A panic of a method leaves
 // the record unchanged.
 //
 // A field of type Record with the tag `json:"-"` receives the whole record. Do not embed Record:

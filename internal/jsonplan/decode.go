@@ -85,17 +85,11 @@ func (d *decoder) whole(i, end int, p *Plan, v reflect.Value) (ok bool) {
 		n, err := strconv.ParseInt(string(raw), 10, v.Type().Bits())
 		v.SetInt(n)
 		return err == nil
-	case unsigned:
-		n, err := strconv.ParseUint(string(raw), 10, v.Type().Bits())
-		v.SetUint(n)
-		return err == nil
 	case float:
 		f, err := strconv.ParseFloat(string(raw), v.Type().Bits())
 		v.SetFloat(f)
 		return err == nil && isNumber(c)
-	case slice, structure:
-		return false
-	default: // foreign
+	default: // foreign, or another kind of value
 	}
 	return json.Unmarshal(raw, v.Addr().Interface()) == nil
 }

@@ -36,7 +36,6 @@ const (
 	number              // a json.Number
 	boolean             // the others as reflect names them
 	integer
-	unsigned
 	float
 	pointer
 	slice
@@ -94,8 +93,6 @@ func kindOf(t reflect.Type) kind {
 		return boolean
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return integer
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return unsigned
 	case reflect.Float32, reflect.Float64:
 		return float
 	case reflect.Pointer:

@@ -25,5 +25,5 @@ func Stop(conn net.Conn, stop time.Duration) {
 
 // Dial opens a connection of [Fresh].
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return NewFresh(New(1, nil), true).shared.DialContext(ctx, network, address)
+	return NewFresh(New(nil), true).shared.DialContext(ctx, network, address)
 }

@@ -64,7 +64,7 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 
 // sendStopped makes two requests. The second one waits for a line when it has its connection.
 func sendStopped(ctx context.Context, address, certificate string) {
-	like := transport.New(1, nil)
+	like := transport.New(nil)
 	like.TLSClientConfig.RootCAs = x509.NewCertPool()
 	like.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(certificate))
 	fresh := transport.NewFresh(like, true)

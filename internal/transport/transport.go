@@ -13,7 +13,7 @@ import (
 // New returns a transport for reads, with a limit on every stage and on connections. Idle
 // connections live for a few seconds, far less than at a load balancer: a burst of reads shares a
 // connection, and few requests meet a closing connection. The transport owns secure, which may be nil.
-func New(maxConns int, secure *tls.Config) *http.Transport {
+func New(secure *tls.Config) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	if secure == nil {
@@ -31,7 +31,7 @@ func New(maxConns int, secure *tls.Config) *http.Transport {
 		IdleConnTimeout:        4 * time.Second,
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    32,
-		MaxConnsPerHost:        maxConns, // counts connections being dialed, even for canceled calls
+		MaxConnsPerHost:        256, // counts connections being dialed, even for canceled calls
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
 		TLSClientConfig:        secure,
@@ -67,7 +67,7 @@ func NewFresh(like *http.Transport, http2 bool) *Fresh {
 		}
 		return watch(conn, deadlineIn(ctx)), nil
 	}
-	f := &Fresh{shared: t, alone: t, calls: make(chan struct{}, min(maxCalls, like.MaxConnsPerHost))}
+	f := &Fresh{shared: t, alone: t, calls: make(chan struct{}, maxCalls)}
 	if http2 {
 		f.shared = t.Clone()
 		f.shared.Protocols.SetHTTP2(true)

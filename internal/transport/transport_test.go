@@ -37,7 +37,7 @@ func TestTransportIsBounded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				one := transport.New(256, nil)
+				one := transport.New(nil)
 				one.Proxy = nil
 				closed := make(chan time.Duration, 1)
 				one.DialContext = func(context.Context, string, string) (net.Conn, error) {
@@ -67,7 +67,7 @@ func TestTransportIsBounded(t *testing.T) {
 			})
 		})
 	}
-	one := transport.New(256, nil)
+	one := transport.New(nil)
 	assert.NotZero(t, one.ExpectContinueTimeout)
 	assert.NotZero(t, one.MaxResponseHeaderBytes)
 	assert.False(t, one.DisableKeepAlives)
@@ -97,7 +97,7 @@ func serve(t *testing.T, http2 bool) *service {
 	s.EnableHTTP2 = http2
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	s.like = transport.New(256, nil)
+	s.like = transport.New(nil)
 	s.like.TLSClientConfig.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	return s
 }

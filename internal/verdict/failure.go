@@ -3,6 +3,7 @@ package verdict
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,28 +20,21 @@ type Failure struct {
 
 // Add takes the next member.
 func (f *Failure) Add(name, value []byte) {
-	var known [len("correlationId")]byte // so that nothing is allocated
-	if len(name) > len(known) {
-		return
+	is := func(known ...string) bool {
+		return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, string(name)) })
 	}
-	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		known[i] = c
-	}
-	switch string(known[:len(name)]) {
-	case "success", "issuccess", "succeeded":
+	switch {
+	case is(successes...):
 		if isFalse(value) {
 			f.name = string(name)
 		}
-	case "error", "errors":
+	case is(faults...):
 		if !isNothing(value) {
 			f.name = string(name)
 		}
-	case "status":
+	case is("status"):
 		f.status = isFailure(value)
-	case "title", "detail", "instance", "traceid", "correlationid", "errorcode":
+	case is("title", "detail", "instance", "traceId", "correlationId", "errorCode"):
 		f.problem = f.problem || !isNothing(value)
 	}
 }
