@@ -111,21 +111,13 @@ func (r *request) public() iter.Seq[param] {
 }
 
 func (r *request) encodeQuery() string {
-	var b strings.Builder
+	var parts []string
 	for _, p := range r.query {
-		if p.value == "" {
-			continue
+		if p.value != "" {
+			parts = append(parts, url.QueryEscape(p.name)+"="+url.QueryEscape(p.value))
 		}
-		if b.Len() > 0 {
-			b.WriteByte('&')
-		} else {
-			b.Grow(64)
-		}
-		b.WriteString(url.QueryEscape(p.name))
-		b.WriteByte('=')
-		b.WriteString(url.QueryEscape(p.value))
 	}
-	return b.String()
+	return strings.Join(parts, "&")
 }
 
 // placeholders returns the names in braces in a path template.

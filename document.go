@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -225,7 +226,7 @@ func (r untilDone) Read(p []byte) (int, error) {
 // of its own, because net/http waits for a body that blocks.
 func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	u.ended, u.text.Source = ctx.Done(), untilDone{u.document.Content, ctx.Done()}
-	u.body = &u.text
+	u.body = bufio.NewReaderSize(&u.text, 64) // of which a transport may read a byte at a time
 	if !u.inMemory {
 		out, in := io.Pipe()
 		context.AfterFunc(ctx, func() { _ = out.CloseWithError(errOver) })

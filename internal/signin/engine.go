@@ -161,15 +161,11 @@ func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
 		}
 		return e.config.Refresh(ctx, t.value, t.life)
 	})
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if failed, ok := errors.AsType[*Failure](f.err); ok && failed.TokenRefused {
+	err := f.wait(ctx)
+	if failed, ok := errors.AsType[*Failure](err); ok && failed.TokenRefused {
 		e.Drop(t.value)
-	} else if t.usable(e.config.Now()) {
-		return f.err
+	} else if ctx.Err() != nil || t.usable(e.config.Now()) {
+		return err
 	}
 	return nil
 }
@@ -213,11 +209,7 @@ func (e *Engine) Keepalive(ctx context.Context) error {
 	for looked := (time.Time{}); ; {
 		if now := e.config.Now(); !e.SignedIn() && now.Sub(looked) >= time.Minute {
 			looked = now
-			f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
-			select {
-			case <-f.done:
-			case <-ctx.Done():
-			}
+			_ = e.look(ctx)
 		}
 		t := e.current.Load()
 		if now := e.config.Now(); t.usable(now) && !t.fresh(now) {

@@ -16,6 +16,23 @@ type flight struct {
 	err     error
 }
 
+// wait returns the error of f, or of ctx if that ends before.
+func (f *flight) wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// look looks for a token in the store.
+func (e *Engine) look(ctx context.Context) error {
+	f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
+	defer f.cancel()
+	return f.wait(ctx)
+}
+
 // await waits for a sign-in shared by all waiting callers.
 func (e *Engine) await(ctx context.Context, forced bool) (*liveToken, error) {
 	for again := false; ; again = true {

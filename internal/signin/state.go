@@ -21,15 +21,7 @@ type State struct {
 // State looks for a token in the store and returns the state. It does not call the service. If
 // the store fails, the state is that of this process.
 func (e *Engine) State(ctx context.Context) (State, error) {
-	f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
-	var err error
-	select {
-	case <-f.done:
-		err = f.err
-	case <-ctx.Done():
-		f.cancel()
-		err = ctx.Err()
-	}
+	err := e.look(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, state := e.config.Now(), State{Leading: e.leading.Load() > 0, Following: e.following.Load() > 0}
