@@ -57,7 +57,8 @@ type attempt struct {
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
 func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
 	s := l.settings()
-	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, target: targetOf(call)}
+	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call}
+	k.target = &target{client: call.Client(), ids: idsOf(call), body: call.Body()}
 	k.route = call.Method() + " " + call.Route()
 	if !call.IsRaw() { // else the body can be anything
 		k.row = rowOf(k.route)

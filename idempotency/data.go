@@ -116,15 +116,6 @@ func (d *entryData) canRebuild() bool {
 	return (d.Send.Before != nil || d.Send.Presumed) && rowOf(d.Request.Route).answer != nil
 }
 
-// age returns the time since the first send of a mutation in doubt, else the time since the last
-// save.
-func (d *entryData) age(entry *store.Entry) time.Duration {
-	if isInDoubt(entry.State) {
-		return d.lasting() + entry.Age
-	}
-	return entry.Age
-}
-
 // change notes a change of from, before the entry is saved in the state of the change.
 func (d *entryData) change(from *store.Entry, now line) {
 	idle := d.idle(from)

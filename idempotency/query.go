@@ -147,12 +147,13 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 	}
 	r := data.Request
 	e.Route, e.Sends, e.CheckWith, e.IDs = r.Route, data.Send.Number, r.CheckWith, r.IDs.kept()
-	e.Age, e.Correctable, e.History = data.age(stored), data.isCorrectable(), data.changes(stored)
+	e.Correctable, e.History = data.isCorrectable(), data.changes(stored)
 	decided := data.decided()
 	e.Why, e.ResolvedBy, e.Erased = decided.Why, decided.By, data.Erased
 	if !isInDoubt(e.State) {
 		return e
 	}
+	e.Age += data.lasting()
 	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
 		switch row := rowOf(r.Route); {
 		case data.Send.IsCallers, row.setsValue, s.repeats(r.Route), row.check != nil && data.Send.Presumed, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:

@@ -42,7 +42,9 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 		}
 	}
 	if k.adds() {
-		s.Adds = k.row.added(k.call, s.Before)
+		if s.Adds = records(k.call); k.row.once && s.Before != nil && s.Before.Count > 0 {
+			s.Adds = -1 // the record may replace the earlier one
+		}
 	}
 	if k.changed != nil {
 		k.data.Request.Fingerprint = k.changed

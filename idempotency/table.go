@@ -208,11 +208,3 @@ const (
 
 // records returns the number of records in the request: 1, or the length of a bulk request.
 func records(call *lending.MutationCall) int { return max(1, len(listed[map[string]any](call.Body()))) }
-
-// added returns the number of new records after the mutation, or -1 if unknown.
-func (r route) added(call *lending.MutationCall, before *snapshot) int {
-	if r.once && before != nil && before.Count > 0 {
-		return -1
-	}
-	return records(call)
-}

@@ -43,11 +43,6 @@ func (i ids) has(id string) bool {
 	return false
 }
 
-// targetOf returns the target of a call.
-func targetOf(call *lending.MutationCall) *target {
-	return &target{client: call.Client(), ids: idsOf(call), body: call.Body()}
-}
-
 // idsOf returns the ids in the path and the query, and the customer id in the body.
 func idsOf(call *lending.MutationCall) ids {
 	named, rest := ids{}, call.Route()
