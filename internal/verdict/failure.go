@@ -3,7 +3,6 @@ package verdict
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,21 +19,28 @@ type Failure struct {
 
 // Add takes the next member.
 func (f *Failure) Add(name, value []byte) {
-	is := func(known ...string) bool {
-		return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, string(name)) })
+	var known [len("correlationId")]byte // so that nothing is allocated
+	if len(name) > len(known) {
+		return
 	}
-	switch {
-	case is(successes...):
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		known[i] = c
+	}
+	switch string(known[:len(name)]) {
+	case "success", "issuccess", "succeeded":
 		if isFalse(value) {
 			f.name = string(name)
 		}
-	case is(faults...):
+	case "error", "errors":
 		if !isNothing(value) {
 			f.name = string(name)
 		}
-	case is("status"):
+	case "status":
 		f.status = isFailure(value)
-	case is("title", "detail", "instance", "traceId", "correlationId", "errorCode"):
+	case "title", "detail", "instance", "traceid", "correlationid", "errorcode":
 		f.problem = f.problem || !isNothing(value)
 	}
 }
