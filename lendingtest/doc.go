@@ -65,15 +65,11 @@
 //
 // # Memory
 //
-// A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the request log, the
-// sent messages, the deliveries and the events at its own webhook handler. The request log keeps
-// up to 64 KiB of each request body and 8 KiB of each response. All logs together stay below 128
-// MiB; ordinary requests fill a tenth of this. Counters have no limit.
-//
-// Up to 10,000 deliveries wait for a slow receiver. Up to 1,000 mutations wait for their late
-// execution, with their bodies. Files are not kept, only their size and digest. Expired tokens
-// are deleted when there are 10,000 tokens. Only the records that callers create grow without a
-// limit: about two kilobytes for a customer with an application.
+// A service keeps the last 10,000 rows, or 32 MiB, of each of its logs, and all logs together stay
+// below 128 MiB. The request log keeps up to 64 KiB of each request body and 8 KiB of each response.
+// Counters have no limit. Up to 10,000 deliveries wait for slow receivers, and up to 1,000 mutations
+// for their late execution. Of files only the size and digest are kept. Only the records of callers
+// grow without a limit: about two kilobytes for a customer with an application.
 //
 // # Where this is only a model
 //

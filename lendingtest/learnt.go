@@ -86,7 +86,7 @@ func checkFact(fact, value string) error {
 	form, known := facts()[name]
 	switch {
 	case !known:
-		return fmt.Errorf("no fact %q; RECIPES.md lists the facts", name)
+		return fmt.Errorf("no fact %q; lendingtest/RECIPES.md lists the facts", name)
 	case subject != "" && name != "problem record" &&
 		!slices.ContainsFunc(rules.Routes(), func(rt rules.Route) bool { return rt.Action() == action }):
 		return fmt.Errorf("no route has the action %q", action)

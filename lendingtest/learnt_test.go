@@ -55,7 +55,7 @@ func TestServiceAnswersAsATestAssumes(t *testing.T) {
 		})
 	}
 	r := newRig(t)
-	assert.PanicsWithValue(t, `lendingtest: no fact "presence"; RECIPES.md lists the facts`,
+	assert.PanicsWithValue(t, `lendingtest: no fact "presence"; lendingtest/RECIPES.md lists the facts`,
 		func() { r.Assume("presence", "404") })
 	for _, wrong := range [][2]string{
 		{"absence", "missing"},

@@ -3,6 +3,7 @@ package lendingtest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
@@ -89,7 +90,8 @@ func ask[T any](r *records, f func(*book.State) T) (result T) {
 func (r *records) Now() time.Time { return r.clock.Now() }
 
 // Advance moves the service's clock, also back for a negative d. Tokens, codes and offers expire
-// by this clock. Decisions that become due happen before Advance returns. The delays of a [Fault] are in real time. Advance panics for a time before 1970 or after 9999.
+// by this clock. Decisions that become due happen before Advance returns. The delays of a [Fault] are
+// in real time. Advance panics for a time before 1970 or after 9999.
 func (r *records) Advance(d time.Duration) { r.clock.Advance(d) }
 
 // AddAccount adds an account, or replaces the account with the same user name. It fills in empty
@@ -251,7 +253,7 @@ func (r *records) SetDeliveryMode(m DeliveryMode) { r.post.SetMode(m) }
 // of the test. Emit panics for an unknown event, and for an id without a record or a subscriber.
 func (r *records) Emit(event, id string, data map[string]any) {
 	if !slices.Contains(book.Catalogue(), event) {
-		panic(fmt.Sprintf("lendingtest: no event %q", event))
+		panic(fmt.Sprintf("lendingtest: no event %q; the events are %s", event, strings.Join(book.Catalogue(), ", ")))
 	}
 	known := true
 	r.book.Do(func(s *book.State) {

@@ -41,7 +41,7 @@ func New(opts ...Option) *Service {
 	s.post = &post.Office{Client: cfg.deliveryClient, Now: s.clock.Now, Told: func(d Delivery) { s.notify(Event{Delivery: &d}) }}
 	s.book = book.New(book.Config{
 		Clock: s.clock, Seed: cfg.seed, Accounts: cfg.accounts, TokenLifetime: cfg.tokenLifetime, ReadLag: cfg.readLag,
-		Post: func(e book.Event) { s.post.Put(s.clock.Now(), e.Subscription, e.Name, e.ID, e.Data) },
+		Post: s.post.Put,
 		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
 	})
 	s.basePath, s.httpHost, s.onlySeen = cfg.basePath, cfg.mayReceiveHTTP, cfg.onlySeen

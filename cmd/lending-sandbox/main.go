@@ -165,6 +165,9 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		opts = append(opts, option)
 	}
+	if s.readLag > 0 { // replaces the lags of -service
+		opts = append(opts, lendingtest.WithReadLag(s.readLag))
+	}
 	listener, err := listen(ctx, s)
 	if err != nil {
 		return err
@@ -182,21 +185,13 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	p := s.site(ctx.Done(), printer, s.lagging(opts))
+	p := s.site(ctx.Done(), printer, opts)
 	defer p.service.Close()
 	defer p.services.Close()
 	printer.Print(greeting(callable(listener.Addr()), s))
 	err = serve(ctx, listener, p)
 	printer.Print("The sandbox has stopped.")
 	return err
-}
-
-// lagging adds the option of -read-lag, which replaces the lags of -service.
-func (s settings) lagging(opts []lendingtest.Option) []lendingtest.Option {
-	if s.readLag == 0 {
-		return opts
-	}
-	return append(opts, lendingtest.WithReadLag(s.readLag))
 }
 
 // site returns the site of a sandbox. Its control opens further services, each with identifiers of its own.

@@ -107,6 +107,9 @@ func (c *Control) obey(r *http.Request) (any, error) {
 		known := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 		return nil, &refusal{http.StatusNotFound, fmt.Sprintf("there is no %q; there are %s", r.Method+" "+name, known)}
 	}
+	if strings.Contains(name, "service") && c.options.Services == nil {
+		return nil, errors.New("this control opens no services; ask the control of the sandbox itself")
+	}
 	t, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.Method == http.MethodPost && t != "application/json" {
 		return nil, &refusal{http.StatusUnsupportedMediaType, name + " wants application/json"}

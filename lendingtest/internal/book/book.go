@@ -24,19 +24,13 @@ type Config struct {
 	Accounts      []record.Account
 	TokenLifetime time.Duration
 	ReadLag       func(kind string) time.Duration // nil for no lag
-	Post          func(Event)                     // a webhook for a subscriber
-	Told          func(record.Sent)               // after Do, for each sent message
+	// Post posts an event to a subscriber.
+	Post func(sub *record.Subscription, event, id string, data map[string]any)
+	Told func(record.Sent) // after Do, for each sent message
 }
 
 // OfferLifetime is the lifetime of offers in this model.
 const OfferLifetime = 30 * 24 * time.Hour
-
-// Event is a webhook for a subscriber.
-type Event struct {
-	Subscription *record.Subscription
-	Name, ID     string
-	Data         map[string]any
-}
 
 // Token is the meaning of a bearer token.
 type Token struct {

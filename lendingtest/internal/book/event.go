@@ -23,17 +23,12 @@ func Wants(sub *record.Subscription, event string) bool {
 	return len(sub.Webhooks) == 0 || slices.Contains(sub.Webhooks, event)
 }
 
-// PostTo posts an event to a subscriber.
-func (s *State) PostTo(sub *record.Subscription, event, id string, data map[string]any) {
-	s.Post(Event{sub, event, id, data})
-}
-
 // Emit posts an event to all its subscribers. The id of the envelope is the id of the record, so
 // several events have the same id; the interface warns of such publishers.
 func (s *State) Emit(t Target, event, id string, data map[string]any) {
 	for _, sub := range s.Tables.SubscriptionsOf(t) {
 		if sub.IsActive && Wants(sub, event) {
-			s.PostTo(sub, event, id, data)
+			s.Post(sub, event, id, data)
 		}
 	}
 }

@@ -71,10 +71,8 @@ func (c *Clock) At(t time.Time, run func(at time.Time)) {
 		return
 	}
 	j := &job{at: t, run: run, timer: time.AfterFunc(t.Sub(c.now()), c.CatchUp)}
-	i, _ := slices.BinarySearchFunc(c.jobs, t, func(other *job, t time.Time) int {
-		return max(other.at.Compare(t), -1)*2 - 1 // after jobs of the same time
-	})
-	c.jobs = slices.Insert(c.jobs, i, j)
+	c.jobs = append(c.jobs, j)
+	slices.SortStableFunc(c.jobs, func(a, b *job) int { return a.at.Compare(b.at) })
 }
 
 // CatchUp runs all due jobs in order.

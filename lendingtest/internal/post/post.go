@@ -50,7 +50,8 @@ type letter struct {
 }
 
 // Put makes a delivery for a subscriber and posts it.
-func (o *Office) Put(now time.Time, sub *record.Subscription, event, id string, data map[string]any) {
+func (o *Office) Put(sub *record.Subscription, event, id string, data map[string]any) {
+	now := o.Now()
 	body := plain.JSON(struct {
 		ID              string         `json:"id"`
 		WebhookEvent    string         `json:"webhookEvent"`

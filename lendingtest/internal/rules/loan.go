@@ -33,15 +33,6 @@ func pageOf[T any](c *Call, rows []T) paged[T] {
 	return paged[T]{Data: inPages(c, data), TotalCount: total}
 }
 
-// transactions ignores descending, which only the paged lists have.
-func (c *Call) transactions(loan *record.Loan) any {
-	return page(c, loan.Transactions, takeCap)
-}
-
-func (c *Call) loanContracts(loan *record.Loan) any {
-	return contracts(c.State.Applications.Get(loan.ApplicationID)) // a read may see the loan first
-}
-
 func totalBalance(loan *record.Loan) any {
 	return fields{
 		"loanId": loan.ID, "totalBalance": loan.Balance, "availableBalance": loan.AvailableBalance, "limit": loan.Amount,
@@ -98,10 +89,6 @@ func (c *Call) readCalculation(app *record.Application) (k record.Calculation) {
 	}
 	c.valid()
 	return k
-}
-
-func (c *Call) lineOfCreditCalculation(app *record.Application) any {
-	return calculate(app, c.readCalculation(app))
 }
 
 // invoiceCalculation stores the inputs, which an invoice withdrawal must repeat.

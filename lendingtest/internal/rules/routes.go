@@ -155,7 +155,7 @@ func smallRoutes() []Route {
 		{Pattern: "POST /api/Authenication/refresh-token", handle: (*Call).refreshToken},
 
 		{Pattern: "POST /api/Calculation/application-loc-calculation-slider", handle: on((*Call).openApplication, (*Call).calculationSlider)},
-		{Pattern: "POST /api/Calculation/application-loc-calculation", handle: on((*Call).openApplication, (*Call).lineOfCreditCalculation)},
+		{Pattern: "POST /api/Calculation/application-loc-calculation", handle: on((*Call).openApplication, func(c *Call, a *record.Application) any { return calculate(a, c.readCalculation(a)) })},
 		{Pattern: "POST /api/Calculation/application-invoice-calculation", handle: on((*Call).openApplication, (*Call).invoiceCalculation)},
 
 		{Pattern: "GET /api/Communication/get-all-messages/{applicationId}", handle: on((*Call).application, (*Call).messages)},
@@ -171,10 +171,10 @@ func loanRoutes() []Route {
 	return []Route{
 		{Pattern: "GET /api/Loan/get-loan/{loanId}", handle: show((*Call).loan, plain.Wire)},
 		{Pattern: "GET /api/Loan/get-customer-loans/{customerId}", handle: on((*Call).customer, (*Call).customerLoans)},
-		{Pattern: "GET /api/Loan/get-transactions/{loanId}", handle: on((*Call).loan, (*Call).transactions)},
+		{Pattern: "GET /api/Loan/get-transactions/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return page(c, l.Transactions, takeCap) })},
 		{Pattern: "GET /api/Loan/get-transactions-paged/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return pageOf(c, l.Transactions) })},
 		{Pattern: "GET /api/Loan/get-withdrawals/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return pageOf(c, l.Withdrawals) })},
-		{Pattern: "GET /api/Loan/get-contract-documents/{loanId}", handle: on((*Call).loan, (*Call).loanContracts)},
+		{Pattern: "GET /api/Loan/get-contract-documents/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return contracts(c.State.Applications.Get(l.ApplicationID)) })},
 		{Pattern: "GET /api/Loan/get-total-balance/{loanId}", handle: show((*Call).loan, totalBalance)},
 		{Pattern: "GET /api/Loan/get-repayment-balances/{loanId}", handle: show((*Call).loan, repaymentBalances)},
 		{Pattern: "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", handle: on((*Call).drawable, (*Call).withdrawLineOfCredit)},

@@ -140,7 +140,7 @@ func (c *Call) simulateWebhook() any {
 	case !sub.IsActive:
 		refuse("SubscriptionInactive", "The subscription is not active.")
 	}
-	c.PostTo(sub, event, sub.ID, map[string]any{
+	c.Post(sub, event, sub.ID, map[string]any{
 		"simulated": true, "applicationId": book.FormatID(0, book.Application, 1), "customerId": book.FormatID(0, book.Customer, 1),
 	})
 	return nil
