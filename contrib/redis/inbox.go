@@ -69,12 +69,10 @@ func ofNewer(err error, name string) error {
 
 const group = "lending" // all replicas share a consumer and its group
 
-var errNoClient = errors.New("lendingredis: the client is nil")
-
 // NewInbox returns the inbox with a name, and creates the inbox if it does not exist.
 func NewInbox(ctx context.Context, client redis.UniversalClient, name string, opts *InboxOptions) (*Inbox, error) {
 	if client == nil {
-		return nil, errNoClient
+		return nil, errors.New("lendingredis: the client is nil")
 	}
 	var o InboxOptions
 	if opts != nil {

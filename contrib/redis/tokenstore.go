@@ -42,12 +42,10 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // For a Redis in the same network, a second, two attempts and a single dial are enough.
 func NewTokenStore(client redis.UniversalClient, key string) (*TokenStore, error) {
 	if client == nil || key == "" {
-		return nil, errNoKey
+		return nil, errors.New("lendingredis: the token store needs a client and a key")
 	}
 	return &TokenStore{opaque.Hide(client), key}, nil
 }
-
-var errNoKey = errors.New("lendingredis: the token store needs a client and a key")
 
 // Load implements [lending.TokenStore].
 func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
