@@ -137,7 +137,10 @@ func placeholders(path string) []string {
 // address returns the URL of the request below base.
 func (r *request) address(base url.URL) url.URL {
 	base.RawPath = expand(base.RawPath, r.path, r.args)
-	base.Path, _ = url.PathUnescape(base.RawPath) // cannot fail: every part is escaped
+	base.Path = base.RawPath
+	if strings.Contains(base.RawPath, "%") {
+		base.Path, _ = url.PathUnescape(base.RawPath) // cannot fail: every part is escaped
+	}
 	base.RawQuery = r.encodeQuery()
 	return base
 }
