@@ -16,7 +16,7 @@ END {
 		while (!(key in floor) && key ~ /\//) sub(/\/[^\/]*$/, "", key)
 		if (!(key in floor)) key = "."
 		percent = 100 * covered[dir] / total[dir]
-		verdict = percent >= floor[key] ? "" : "  BELOW THE FLOOR"
+		verdict = floor[key] == "-" || percent >= floor[key] ? "" : "  BELOW THE FLOOR"
 		if (verdict != "") failed = 1
 		printf "%6.1f %%  floor %3s  %s%s\n", percent, floor[key], dir, verdict | "sort -k5"
 	}
