@@ -3,6 +3,7 @@ package guarantees_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -47,9 +48,11 @@ type expectation struct {
 }
 
 // faultServer is a service on raw sockets with one fault. It counts the requests that
-// it has read to their end.
+// it has read to their end. Requests outside its base path come from another process, whose service
+// had the port before.
 type faultServer struct {
 	t        *testing.T
+	base     string // path of no other service
 	listener net.Listener
 	fault    fault
 	answer   string // of a success
@@ -81,10 +84,11 @@ func (s *faultServer) start() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(s.t, err)
 	s.listener, s.barrier, s.conns = listener, make(chan struct{}), map[net.Conn]bool{}
+	s.base = wire.BasePath + "/" + rand.Text()
 	s.done.Go(s.accept)
 }
 
-func (s *faultServer) URL() string { return "http://" + s.listener.Addr().String() + wire.BasePath }
+func (s *faultServer) URL() string { return "http://" + s.listener.Addr().String() + s.base }
 
 // hasTLS reports whether the client has the library's transport, and TLS with certificates of both
 // sides.
@@ -149,6 +153,10 @@ func (s *faultServer) serve(conn net.Conn) {
 	for first := true; ; first = false {
 		request, err := http.ReadRequest(reader)
 		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(request.URL.Path, s.base) {
+			s.t.Logf("a request of another process: %s %s", request.Method, request.URL)
 			return
 		}
 		if first {

@@ -261,8 +261,8 @@ func (tr *trial) try(t *testing.T, foreign string) (failures []string, spoiled b
 	client, closeIdle := tr.client(t, service, cancel)
 	defer closeIdle()
 	start := time.Now()
-	if err := service.warm(t.Context(), client); err != nil {
-		failed("warming: %v", err)
+	if err := service.warm(t.Context(), client); err != nil || service.arrivals.Load() > 0 {
+		failed("warming: %v, and %d requests too many", err, service.arrivals.Load())
 		return failures, true
 	}
 	if tr.fault.Client == "canceled" {
