@@ -229,6 +229,24 @@ func TestRetryHasAnotherTime(t *testing.T) {
 	assert.Equal(t, one, two)
 }
 
+func TestResetForgetsADeliveryInProgress(t *testing.T) {
+	t.Parallel()
+	reached := make(chan struct{}, 1)
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		reached <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer slow.Close()
+	r := newRig(t, lendingtest.WithLoopbackReceivers())
+	r.AddSubscription(lendingtest.Subscription{WebhookURI: slow.URL})
+	r.application()
+	<-reached
+	r.Reset()
+	r.wait()
+	assert.Empty(t, r.Deliveries())
+}
+
 // What the receiver answers is noted, and never retried.
 func TestDeliveryAnswers(t *testing.T) {
 	t.Parallel()
