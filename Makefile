@@ -55,10 +55,9 @@ cover: ## README's command, and the root's coverage floors of tools/coverage.txt
 
 # A package that neither starts a goroutine nor shares anything has no races: a handful of small ones.
 concurrent := ^\s*go |\.Go\(|"sync|"net/http|t\.Parallel\(|RunParallel
-# A third of the processor time went into these, which repeat under the detector what others show it: the faults of
-# TestConformance through a proxy and with TLS of the caller, trials over many orders and connections in a row, and
-# callers in other languages. The gate readme runs them.
-repeated := ^Test(ConformanceWithOwnTLSAndHeaders|ConformanceThroughProxy|ClosedConnectionsSendNothingTwice|FewOrdersNeedAPerson|RestoredStoreDoesNothingTwice|JourneyInPython|JourneyInNode)$$
+# These repeat under the detector what others show it: the faults of TestConformance through a proxy and with TLS of
+# the caller, and callers in other languages. The gate readme runs them.
+repeated := ^Test(ConformanceWithOwnTLSAndHeaders|ConformanceThroughProxy|JourneyInPython|JourneyInNode)$$
 
 race: ## Run the tests with the race detector, in a random order
 	@folders=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | while read -r dir; do \
