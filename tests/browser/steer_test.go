@@ -175,7 +175,8 @@ func TestPageFollowsEvents(t *testing.T) {
 	look := func() []any {
 		return value[[]any](b, `[stays === document.querySelector("#again-20"), stays.open, getSelection().toString(),
 			field.value,
-			document.activeElement === stays.querySelector("summary"), scrollY, Math.round(stays.getBoundingClientRect().top - top0)]`)
+			document.activeElement === stays.querySelector("summary"), scrollY,
+			Math.round(stays.getBoundingClientRect().top - top0)]`)
 	}
 	before := look()
 	assert.Equal(t, true, before[4])
