@@ -90,7 +90,8 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 			return err
 		}
 	}
-	if response.StatusCode != http.StatusOK && !(path == "api/health" && response.StatusCode == http.StatusServiceUnavailable) {
+	isList := bytes.HasPrefix(text, []byte("[")) // of the health, if a part cannot work
+	if response.StatusCode != http.StatusOK && !(isList && response.StatusCode == http.StatusServiceUnavailable) {
 		refused := &refusal{Status: response.StatusCode}
 		if json.Unmarshal(text, refused) != nil || refused.Text == "" {
 			return fmt.Errorf("the handler responded with %s; check -url and LENDING_OPS_TOKEN", response.Status)
@@ -98,10 +99,12 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 		return refused
 	}
 	if err := json.Unmarshal(text, result); err != nil {
-		return fmt.Errorf("the response is not from package ops; check -url: %w", err)
+		return errForeign
 	}
 	return nil
 }
+
+var errForeign = errors.New("the response is not from package ops; check -url")
 
 // doer follows no redirect: to a page for signing in, or from https to http.
 var doer = &http.Client{
@@ -133,8 +136,9 @@ func (c *client) records(ctx context.Context, path string, query url.Values) (al
 		if bytes.HasPrefix(page, []byte("[")) {
 			list = &found.Keys
 		}
-		if err := json.Unmarshal(page, list); err != nil {
-			return nil, err
+		err := json.Unmarshal(page, list)
+		if err != nil || found.Keys == nil && found.DeadLetters == nil && found.Removed == nil {
+			return nil, errForeign
 		}
 		all = slices.Concat(all, found.Keys, found.DeadLetters, found.Removed)
 		if found.Next == "" {

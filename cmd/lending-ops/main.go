@@ -6,7 +6,7 @@
 // The environment variable LENDING_OPS_TOKEN holds a bearer token, if the backend needs it. The
 // token goes to https addresses and to this machine only. Times are in UTC. The exit status is 0
 // for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead letter is missing
-// or has changed, or if erase has left something.
+// or has changed, if the log is paused already, or if erase has left something.
 package main
 
 import (

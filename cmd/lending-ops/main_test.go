@@ -206,6 +206,32 @@ func TestHealthFailsWithAPart(t *testing.T) {
 	assert.Contains(t, out, "1 of 3 parts cannot work")
 }
 
+// A list that is missing is not empty: nobody knows whether a key needs a person, or whether a part works.
+func TestMissingListIsAFailure(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"error":"lending/ops: a store does not answer"}`: "a store does not answer",
+		`{}`:            "check -url",
+		`{"keys":null}`: "check -url",
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body)
+			}))
+			tt := &terminal{T: t, url: server.URL}
+			for _, command := range []string{"health", "review", "status", "sessions"} {
+				out, exit := tt.run(command)
+				assert.Equal(t, exitFailed, exit, "%s of %s", command, body)
+				if status != http.StatusOK {
+					assert.Contains(t, out, want)
+				}
+			}
+			server.Close()
+		}
+	}
+}
+
 // A GET has no body, which some proxies refuse, and the token goes to no other address and not over
 // the network in clear text.
 func TestRequestsAreCareful(t *testing.T) {
