@@ -74,6 +74,16 @@ func TestParseReadsTheEnvelope(t *testing.T) {
 	}
 }
 
+// A record that contains an event decodes, though an Event embeds its own record.
+func TestEventDecodesInARecord(t *testing.T) {
+	read, err := lending.As[struct{ Events []webhook.Event }](&struct{ lending.Record }{
+		lending.NewRecord([]byte(`{"events":[` + delivery.Body + `]}`)),
+	}, nil)
+	require.NoError(t, err)
+	require.Equal(t, lending.EventApplicationCreated, read.Events[0].Name)
+	require.Len(t, read.Events[0].Body(), len(delivery.Body))
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, body := range []string{
 		``, ` `, `null`, `[]`, `"x"`, `{}`, `{"webhookEvent":""}`, `{"webhookEvent":null}`, `{"webhookEvent":7}`,

@@ -2,6 +2,7 @@ package jsonplan
 
 import (
 	"reflect"
+	"strings"
 	"sync"
 )
 
@@ -56,7 +57,7 @@ func (r *Records) keeper(t reflect.Type) int {
 }
 
 func (r *Records) swallower(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
-	if seen[t] || t.PkgPath() == r.Own.PkgPath() {
+	if seen[t] || strings.HasPrefix(t.PkgPath()+"/", r.Own.PkgPath()+"/") { // types of the library fill their fields
 		return nil
 	}
 	seen[t] = true
