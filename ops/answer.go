@@ -151,7 +151,7 @@ type order struct {
 	Correct bool            `json:"correct"` // the verdict replaces an earlier verdict
 
 	Since string `json:"since"` // the time of the copy
-	For   string `json:"for"`   // the duration of a instruction
+	For   string `json:"for"`   // of a restoration
 
 	ID     string   `json:"id"`  // for a single dead letter
 	IDs    []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans
