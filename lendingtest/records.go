@@ -176,6 +176,9 @@ func (r *records) Repay(loanID string, amount Cents) {
 	r.book.Do(func(s *book.State) {
 		_ = s.Tables.Loans.Update(s, loanID, func(l *Loan) error {
 			paid := min(amount, l.Balance)
+			if paid == 0 {
+				return nil
+			}
 			l.Balance, l.AvailableBalance = l.Balance-paid, min(l.AvailableBalance+paid, l.Amount)
 			row := Transaction{Type: "Repayment", Amount: paid, Description: "Repayment", DateUTC: s.Stamp()}
 			l.Transactions = append(l.Transactions, row)
