@@ -45,7 +45,7 @@ func (o *Instruction) String() string {
 // Standing has the instructions: see [Log.Standing].
 type Standing struct {
 	Paused   *Instruction // by [Log.Pause]; nil if the log is not paused
-	Restored *Instruction // by [Log.Restored]; nil if the time is over, or was never given
+	Restored *Instruction // by [Log.Restored]; nil if none is in force
 }
 
 // standingData is the content of the entry of the instructions.

@@ -62,8 +62,8 @@ type Fault struct {
 	// this.
 	//
 	// The service resets the connection at once. With Status it answers with this status at
-	// once, like a gateway at its timeout. Reached and DelayBefore come before Late, and end early
-	// if the caller leaves.
+	// once, like a gateway at its timeout. Reached and DelayBefore come before Late. DelayBefore ends
+	// early if the caller leaves.
 	//
 	// When the time has come, the mutation runs, or is rejected, by the state and the tokens of
 	// that moment. Late uses the time of AnswerDelay. [Service.Wait] waits for late mutations;
