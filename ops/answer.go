@@ -116,6 +116,17 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 	}
 }
 
+// apart calls read for a part of the handler, which can take half of the time that is left: a part that hangs leaves
+// time for the next.
+func apart(ctx context.Context, read func(context.Context) error) error {
+	if end, ok := ctx.Deadline(); ok {
+		part, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = part
+	}
+	return read(ctx)
+}
+
 // checkQuery refuses unknown and repeated parameters: a typo would list everything.
 func checkQuery(text string, known []string) error {
 	query, err := url.ParseQuery(text)

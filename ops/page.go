@@ -142,13 +142,15 @@ func (d *desk) viewOf(r *http.Request, of request) (v view, err error) {
 	query, _ := url.ParseQuery(of.query) // the page ignores an invalid part
 	v.Prefix, v.Event, v.From, v.Before = query.Get("prefix"), query.Get("event"), query.Get("from"), query.Get("before")
 	if d.Log != nil {
-		if err := d.viewKeys(r, &v); err != nil {
+		err := apart(r.Context(), func(ctx context.Context) error { return d.viewKeys(r.WithContext(ctx), &v) })
+		if err != nil {
 			v.LogFailed = asFailure(err).Text
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
 		i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name)}
-		if err := i.read(r.Context(), d.Inboxes[name], query); err != nil {
+		err := apart(r.Context(), func(ctx context.Context) error { return i.read(ctx, d.Inboxes[name], query) })
+		if err != nil {
 			i.Failed = asFailure(err).Text
 		}
 		v.Inboxes = append(v.Inboxes, i)

@@ -22,6 +22,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/ops"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // No page, JSON or log record of the handler contains a value of a request, a response or an event.
@@ -187,4 +188,48 @@ func TestSession(t *testing.T) {
 	text = b.read("")
 	assert.Contains(t, text, "signed in")
 	assert.Contains(t, b.read("api/health"), `{"name":"session acme"}`)
+}
+
+// waiting is a store whose reads wait for the end of their context.
+type waiting struct{ store.Store }
+
+func (waiting) List(ctx context.Context, _ store.Filter) ([]store.Entry, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (waiting) Load(ctx context.Context, _ string) (*store.Entry, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The page and the health name the part with a store without responses, and no other part.
+func TestPartThatHangsLeavesTimeForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := webhook.NewMemoryInbox()
+		handler := ops.Handler(ops.Options{
+			Log:     fake.Must(idempotency.NewLog(waiting{store.NewMemory()}, nil)),
+			Inboxes: map[string]webhook.DeadLetters{"one": inTime{inbox}, "two": inTime{inbox}},
+		})
+		for path, want := range map[string]string{
+			"/ops/": "The idempotency log fails", "/ops/api/health": `"idempotency log","error"`,
+		} {
+			shown := httptest.NewRecorder()
+			handler.ServeHTTP(shown, httptest.NewRequest(http.MethodGet, path, nil))
+			assert.Contains(t, shown.Body.String(), want)
+			assert.NotContains(t, shown.Body.String(), "inbox one fails")
+			assert.NotContains(t, shown.Body.String(), `two","error"`)
+		}
+	})
+}
+
+// inTime is an inbox with a look at its context.
+type inTime struct{ *webhook.MemoryInbox }
+
+func (inTime) Counts(ctx context.Context) (webhook.InboxCounts, error) {
+	return webhook.InboxCounts{}, ctx.Err()
+}
+
+func (inTime) DeadLetters(ctx context.Context, _ webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
+	return nil, ctx.Err()
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -48,31 +49,35 @@ func (p parts) status() int {
 
 // health serves GET api/health.
 func (d *desk) health(r *http.Request) (parts, error) {
-	ctx, all := r.Context(), parts{}
-	add := func(name string, err error) {
+	all := parts{}
+	add := func(name string, read func(context.Context) error) {
 		p := part{Name: name}
-		if err != nil {
+		if err := apart(r.Context(), read); err != nil {
 			p.Error = asFailure(err).Text
 		}
 		all = append(all, p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Sessions)) {
-		add("session "+name, ready(d.Sessions[name].Ready(ctx)))
+		add("session "+name, ready(d.Sessions[name].Ready))
 	}
 	if d.Log != nil {
-		add("idempotency log", ready(d.Log.Ready(ctx)))
+		add("idempotency log", ready(d.Log.Ready))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
-		_, err := d.Inboxes[name].Counts(ctx)
-		add("inbox "+name, err)
+		add("inbox "+name, func(ctx context.Context) error {
+			_, err := d.Inboxes[name].Counts(ctx)
+			return err
+		})
 	}
 	return all, nil
 }
 
-// ready returns an error of a Ready method with its text, which shows no value.
-func ready(err error) error {
-	if err == nil {
+// ready returns a Ready method whose error has its text, which shows no value.
+func ready(method func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := method(ctx); err != nil {
+			return &failure{Status: http.StatusServiceUnavailable, Text: err.Error()}
+		}
 		return nil
 	}
-	return &failure{Status: http.StatusServiceUnavailable, Text: err.Error()}
 }
