@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -158,6 +159,9 @@ func (c *client) resolve(ctx context.Context, words []string, o order, stdin io.
 	}
 	if err != nil {
 		return err
+	}
+	if len(o.Answer) > 0 && !json.Valid(o.Answer) {
+		return errors.New("the answer must be JSON: the body of the service's response")
 	}
 	if err := c.call(ctx, http.MethodPost, "api/resolve", nil, o, &record{}); err != nil {
 		return err

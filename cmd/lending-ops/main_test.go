@@ -165,6 +165,7 @@ func TestCommands(t *testing.T) {
 		{"restored", []string{"restored", "-since", "14:05", "-for", "1m"}, 0, "dora  the store is a copy of 20"},
 		{"an unknown state", []string{"keys", "-state", "in-doubt"}, exitFailed, "no key has this state"},
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
+		{"no JSON", []string{"resolve", "-why", "a", "-answer", "main.go", "a", "happened"}, exitFailed, "must be JSON"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "list the keys by their beginning"},
 		{"an unknown inbox", []string{"dead", "none"}, exitChanged, `now: ["webhooks"]`},
 		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in doubt, a check decides"},
