@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -31,7 +30,8 @@ var expectContinue = []string{"100-continue"}
 const expectAbove = 256 << 10
 
 // Document is a file to upload, of 1 byte to 15 MiB. The client reads Content once, from
-// front to back, while it sends the file. It never holds the whole file in memory.
+// front to back, while it sends the file and a little ahead of that. It never holds the whole
+// file in memory.
 //
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
 // the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. A failed
@@ -54,6 +54,11 @@ type Document struct {
 	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or [io.Seeker], and
 	// sends any other reader in chunks.
 	Size int64
+
+	// Progress, if set, is called after each part with the bytes of the file given to the
+	// network, and the size of the file, 0 if unknown. The calls are sequential, in a goroutine
+	// of their own. The upload waits for each call. No call follows the end of the upload.
+	Progress func(sent, total int64)
 }
 
 var (
@@ -80,23 +85,27 @@ type upload struct {
 	known    int64  // size that Content reports; -1 if none
 	size     int64  // -1 if unknown
 	unfit    string // why Content cannot be sent; "" if it can
-	inMemory bool   // Content never blocks
 	text     base64json.Reader
-	body     io.Reader      // text, or a pipe from text
-	pipe     *io.PipeWriter // until the first Read; nil without a pipe
+	body     encoded // text, or a reader ahead of text
 	document Document
-	complete atomic.Bool     // the transport has the last byte
-	early    bool            // the response came before that
-	stalled  *time.Timer     // fires after a time without progress; nil if ctx has a deadline
-	ended    <-chan struct{} // closed when the transport gets no more
+	complete atomic.Bool // the transport has the last byte
+	early    bool        // the response came before that
+	stalled  *time.Timer // fires after a time without progress; nil if ctx has a deadline
 
-	mu       sync.Mutex // held while body is read
-	read     int64      // bytes of body
-	panicked any        // the value of a panic of Content
+	mu       sync.Mutex // held while Content and Progress are called
+	over     bool       // no more calls
+	panicked any        // the value of a panic in a call
+}
+
+// encoded reads a document in the service's encoding.
+type encoded interface {
+	io.Reader
+	Encoded() int64 // bytes of the file
+	Closed() bool   // after the last byte
 }
 
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc, known: -1, text: base64json.Reader{Min: 1, Max: maxDocument}}
+	u := &upload{document: doc, known: -1, text: base64json.Reader{Source: doc.Content, Min: 1, Max: maxDocument}}
 	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
@@ -112,14 +121,15 @@ func newUpload(doc Document) *upload {
 }
 
 // describe finds out the name and the remaining size of content, and whether content is in
-// memory. unfit says why content cannot be sent.
+// memory and so never blocks. unfit says why content cannot be sent.
 func (u *upload) describe(content io.Reader) (unfit string) {
 	if v := reflect.ValueOf(content); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "must not be nil"
 	}
 	switch content := content.(type) {
 	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
-		u.inMemory, u.known = true, int64(content.(interface{ Len() int }).Len())
+		u.known = int64(content.(interface{ Len() int }).Len())
+		u.body = &u.text
 		return ""
 	case fs.File:
 		info, err := content.Stat()
@@ -178,7 +188,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	read, sum := make(chan error, 1), sha256.New()
 	go func() { // so that a Read that blocks can be abandoned
 		read <- safely.Call[PanicError](func() error {
-			_, err := io.Copy(sum, io.LimitReader(untilDone{u.document.Content, ctx.Done()}, maxDocument+1))
+			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, maxDocument+1))
 			return err
 		})
 	}()
@@ -209,28 +219,11 @@ func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// untilDone is a reader without new Reads after done is closed.
-type untilDone struct {
-	io.Reader
-	done <-chan struct{}
-}
-
-func (r untilDone) Read(p []byte) (int, error) {
-	if isOver(r.done) {
-		return 0, errOver
-	}
-	return r.Reader.Read(p)
-}
-
-// bind makes the upload the body of hr, until ctx ends. A Content that can block is read in a goroutine
-// of its own, because net/http waits for a body that blocks.
+// bind makes the upload the body of hr. When ctx ends, the upload abandons a Read that blocks,
+// and fails with the error of ctx.
 func (u *upload) bind(ctx context.Context, hr *http.Request) {
-	u.ended, u.text.Source = ctx.Done(), untilDone{u.document.Content, ctx.Done()}
-	u.body = bufio.NewReaderSize(&u.text, 64) // of which a transport may read a byte at a time
-	if !u.inMemory {
-		out, in := io.Pipe()
-		context.AfterFunc(ctx, func() { _ = out.CloseWithError(errOver) })
-		u.body, u.pipe = out, in
+	if u.body == nil {
+		u.body = &base64json.Ahead{Reader: &u.text, Done: ctx.Done()}
 	}
 	hr.Body, hr.ContentLength = u, -1
 	if u.size >= 0 {
@@ -243,66 +236,46 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	}
 }
 
-func (u *upload) fill(pipe *io.PipeWriter) {
-	err := safely.ErrGoexit
-	defer func() {
-		if value := recover(); value != nil {
-			err = &PanicError{Value: value}
-		}
-		_ = pipe.CloseWithError(err)
-	}()
-	_, err = io.Copy(pipe, &u.text)
-}
-
 func (u *upload) isWhole() bool { return u.complete.Load() }
 
-// Read reads the next part of the body, in a goroutine of the transport. A panic of Content
-// there would end the program, so end repeats the panic in the caller's goroutine.
+// Read reads the next part of the body, in a goroutine of the transport. A panic of Content or
+// Progress there would end the program, so end repeats the panic in the caller's goroutine.
 func (u *upload) Read(p []byte) (n int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	defer func() {
-		if value := recover(); value != nil {
-			u.panicked, n, err = value, 0, errOver
-		}
-	}()
-	if u.pipe != nil {
-		go u.fill(u.pipe)
-		u.pipe = nil
-	}
-	n, err = u.body.Read(p)
-	if isOver(u.ended) {
+	if u.over {
 		return 0, errOver
 	}
-	if err != nil && err != io.EOF { // an error that wraps io.EOF is no end
+	defer func() {
+		if u.panicked = recover(); u.panicked != nil {
+			n, err = 0, errOver
+		}
+	}()
+	before := u.body.Encoded()
+	n, err = u.body.Read(p)
+	if err != nil && !u.body.Closed() {
 		return 0, u.broken(err)
 	}
-	u.read += int64(n)
-	if u.read > 1 && n > 0 && p[n-1] == '"' {
+	if u.body.Closed() {
 		u.complete.Store(true)
 	}
 	if u.stalled != nil {
 		u.stalled.Reset(callTimeout)
 	}
-	return n, err
-}
-
-func isOver(ended <-chan struct{}) bool {
-	select {
-	case <-ended:
-		return true
-	default:
-		return false
+	if sent := u.body.Encoded(); u.document.Progress != nil && sent > before {
+		u.document.Progress(sent, max(u.size, 0))
 	}
+	return n, err
 }
 
 // Close leaves Content open, for the caller.
 func (u *upload) Close() error { return nil }
 
-// end waits for the end of a Read. The context of the upload has ended before.
+// end ends the upload for the transport, which may continue after its return.
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.over = true
 	if u.panicked != nil {
 		panic(u.panicked)
 	}
@@ -310,10 +283,7 @@ func (u *upload) end() {
 
 // broken returns why the body cannot be completed.
 func (u *upload) broken(err error) error {
-	if failed, ok := err.(*PanicError); ok { //nolint:errorlint // of Content, not inside its error
-		panic(failed.Value)
-	}
-	sent := u.text.Encoded()
+	sent := u.body.Encoded()
 	switch {
 	case errors.Is(err, base64json.ErrShort) && sent == 0:
 		return hidden("the document is empty", io.ErrUnexpectedEOF)

@@ -315,10 +315,9 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 // caller's is called once the upload has returned.
 func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 	var body io.Reader
-	part := int64(1)
 	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		body = r.Body
-		_, err := io.CopyN(io.Discard, body, part)
+		_, err := io.CopyN(io.Discard, body, 1000) // a part
 		assert.NoError(t, err)
 		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
 	})
@@ -334,17 +333,18 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 	for _, drain = range []bool{false, true} {
 		t.Run(fmt.Sprint(drain), func(t *testing.T) {
 			content := bytes.NewReader(file(100_000))
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(content))
+			over := false
+			doc := statement(content)
+			doc.Progress = func(int64, int64) { assert.False(t, over) }
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+			over = true
 			require.ErrorContains(t, err, "answered before it had the whole document")
 			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 			if left := content.Len(); !drain {
-				for range 2 { // the first empties a buffer
-					n, err := body.Read(make([]byte, 50_000))
-					assert.Zero(t, n)
-					require.Error(t, err)
-				}
+				n, err := body.Read(make([]byte, 1000))
+				assert.Zero(t, n)
+				require.Error(t, err)
 				assert.Equal(t, left, content.Len(), "it was read after the upload had returned")
-				part = 1000
 			}
 		})
 	}
@@ -484,17 +484,21 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.after.Read(p)
 }
 
-// TestUploadIsCancelled while Content blocks: the call returns, and Content is not read again.
+// TestUploadIsCancelled while Content blocks: the call returns, and neither Content nor
+// Progress is called again.
 func TestUploadIsCancelled(t *testing.T) {
 	client, arrived := documents(t, "true")
 	ctx, cancel := context.WithCancel(t.Context())
 	blocked := &gate{make(chan struct{}), make(chan struct{}), strings.NewReader("late")}
 	after := bytes.NewReader(file(100_000))
+	var returned atomic.Bool
 	done := make(chan error)
 	go func() {
 		err := client.Applications.SubmitBankStatement(ctx, uploadTo, lending.Document{
 			Name: "f", Content: io.MultiReader(strings.NewReader("first"), blocked, after),
+			Progress: func(int64, int64) { assert.False(t, returned.Load()) },
 		})
+		returned.Store(true)
 		done <- err
 	}()
 	<-blocked.entered
@@ -507,7 +511,8 @@ func TestUploadIsCancelled(t *testing.T) {
 	require.Error(t, got.err)
 }
 
-// TestUploadThatCannotConnectLeavesItsContent: a file that is not sent is not read either.
+// TestUploadThatCannotConnectLeavesItsContent: a file that is not sent is not read either,
+// although it is read ahead of what is sent.
 func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -520,13 +525,40 @@ func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
 	assert.EqualValues(t, content.Size(), content.Len())
 }
 
+func TestUploadReportsItsProgress(t *testing.T) {
+	client, arrived := documents(t, "true")
+	const size = 1_000_000
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprint(known), func(t *testing.T) {
+			var content io.Reader = bytes.NewReader(file(size))
+			total := int64(size)
+			if !known {
+				content, total = io.MultiReader(content), 0
+			}
+			var steps []int64 // without a lock: calls come one at a time, before the upload returns
+			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
+				Name: "f", Content: content,
+				Progress: func(sent, of int64) {
+					require.Equal(t, total, of)
+					steps = append(steps, sent)
+				},
+			}))
+			<-arrived
+			require.NotEmpty(t, steps)
+			assert.IsIncreasing(t, steps)
+			assert.EqualValues(t, size, steps[len(steps)-1])
+			assert.Greater(t, len(steps), 30)
+			assert.Less(t, len(steps), 400, "it is cheap")
+		})
+	}
+}
+
 // TestUploadThroughATransportThatTakesLittle: whatever a transport asks for at a time, it gets
-// the whole.
+// the whole, and Progress tells no more than it has.
 func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 	var body []byte
 	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-		body = nil
-		for p := make([]byte, 3); ; {
+		for p := make([]byte, 1000); ; {
 			n, err := r.Body.Read(p)
 			body = append(body, p[:n]...)
 			if err != nil {
@@ -542,27 +574,41 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithHTTPClient(&http.Client{Transport: transport}))
 	content := file(100_000)
-	for _, from := range []io.Reader{bytes.NewReader(content), readerFunc(bytes.NewReader(content).Read)} {
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(from)))
-		var got []byte
-		require.NoError(t, json.Unmarshal(body, &got))
-		assert.True(t, bytes.Equal(content, got))
+	doc := statement(readerFunc(bytes.NewReader(content).Read))
+	told := int64(0)
+	doc.Progress = func(sent, _ int64) {
+		assert.LessOrEqual(t, (sent+2)/3*4, int64(len(body))+1000)
+		told = sent
 	}
+	require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+	var got []byte
+	require.NoError(t, json.Unmarshal(body, &got))
+	assert.True(t, bytes.Equal(content, got))
+	assert.EqualValues(t, len(content), told)
 }
 
 func TestUploadHandsOnAPanic(t *testing.T) {
 	client, arrived := documents(t, "true")
-	content := io.MultiReader(strings.NewReader("first"), readerFunc(func([]byte) (int, error) { panic("mine") }))
-	assert.PanicsWithValue(t, "mine", func() {
-		_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(content))
-	})
-	got := <-arrived
-	require.Error(t, got.err)
+	for _, test := range []struct {
+		name string
+		doc  lending.Document
+	}{
+		{"content", lending.Document{Name: "f", Content: io.MultiReader(strings.NewReader("first"),
+			readerFunc(func([]byte) (int, error) { panic("mine") }))}},
+		{"progress", lending.Document{
+			Name: "f", Content: strings.NewReader("first"),
+			Progress: func(int64, int64) { panic("mine") },
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.PanicsWithValue(t, "mine", func() {
+				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
+			})
+			got := <-arrived
+			require.Error(t, got.err)
+		})
+	}
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 type readerFunc func([]byte) (int, error)
 
@@ -594,10 +640,8 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 // allocations, those of its connection and of the service included, and half a MiB of
 // heap at any time.
 func TestUploadTakesLittleMemory(t *testing.T) {
-	var arrives func() // a part, at the service
-	discard := writerFunc(func(p []byte) (int, error) { arrives(); return len(p), nil })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(discard, r.Body)
+		_, _ = io.Copy(io.Discard, r.Body)
 		wire.Answer(http.StatusOK, "true")(w, r)
 	}))
 	defer server.Close()
@@ -623,18 +667,18 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			upload := func() {
+			upload := func(progress func(int64, int64)) {
 				_, _ = content.Seek(0, io.SeekStart)
-				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
+				doc := test.doc
+				doc.Progress = progress
+				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
 			}
-			arrives = func() {}
 			if !race.Enabled {
-				assert.LessOrEqual(t, testing.AllocsPerRun(20, upload), test.allocations)
+				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), test.allocations)
 			}
 			runtime.GC()
 			before, peak := heap(), uint64(0)
-			arrives = func() { peak = max(peak, heap()) }
-			upload()
+			upload(func(int64, int64) { peak = max(peak, heap()) })
 			require.NotZero(t, peak)
 			assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
 		})

@@ -32,20 +32,39 @@ type Reader struct {
 	Min, Max int64
 
 	n      int64 // encoded bytes of Source
+	closed bool
 	err    error // the result of every further Read
 	in     [24 << 10]byte
 	excess [1]byte // for a byte beyond Max
+	small  [8]byte // for a caller whose buffer is smaller
+	spill  []byte  // the rest of small
 }
 
 // Encoded returns the number of encoded bytes of Source.
 func (r *Reader) Encoded() int64 { return r.n }
 
-// Read reads the next part of the JSON string. A p of less than 8 bytes, without room for a group of
-// four and both quotes, is an error.
+// Closed reports whether the closing quote has been read.
+func (r *Reader) Closed() bool { return r.closed }
+
+// Read reads the next part of the JSON string.
 func (r *Reader) Read(p []byte) (int, error) {
-	if len(p) < 8 {
-		return 0, io.ErrShortBuffer
+	if len(r.spill) == 0 && len(p) >= len(r.small) {
+		return r.next(p)
 	}
+	if len(r.spill) == 0 {
+		n, err := r.next(r.small[:])
+		if n == 0 {
+			return 0, err
+		}
+		r.spill = r.small[:n]
+	}
+	n := copy(p, r.spill)
+	r.spill = r.spill[n:]
+	return n, nil
+}
+
+// next reads into p. p has room for a group of four and both quotes.
+func (r *Reader) next(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
@@ -69,7 +88,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	if ended {
 		p[n] = '"'
 		n++
-		r.err = io.EOF
+		r.closed, r.err = true, io.EOF
 	}
 	return n, nil
 }

@@ -37,6 +37,27 @@ func readAll(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
+// reader is what both ways of reading can.
+type reader interface {
+	io.Reader
+	Encoded() int64
+	Closed() bool
+}
+
+// ways are those of reading r.
+func ways(tb testing.TB) map[string]func(r *base64json.Reader) reader {
+	tb.Helper()
+	return map[string]func(r *base64json.Reader) reader{
+		"as it comes": func(r *base64json.Reader) reader { return r },
+		"ahead": func(r *base64json.Reader) reader {
+			return &base64json.Ahead{
+				Reader: r,
+				Done:   tb.Context().Done(),
+			}
+		},
+	}
+}
+
 var errBroken = errors.New("broken")
 
 // forgetful is a reader that returns nothing and no error, for ever.
@@ -74,18 +95,21 @@ func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
 		{"claims too much", func() io.Reader { return boastful{} }, length, length, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, size := range []int{8, 32 << 10} {
-				r := &base64json.Reader{Source: test.source(), Min: test.min, Max: test.max}
-				got, err := readAll(r, size)
-				require.Error(t, err)
-				require.NotEqual(t, io.EOF, err)
-				if test.want != nil {
-					require.ErrorIs(t, err, test.want, "by %d", size)
+			for _, size := range []int{5, 32 << 10} {
+				for how, read := range ways(t) {
+					r := read(&base64json.Reader{Source: test.source(), Min: test.min, Max: test.max})
+					got, err := readAll(r, size)
+					require.Error(t, err)
+					require.NotEqual(t, io.EOF, err)
+					if test.want != nil {
+						require.ErrorIs(t, err, test.want, "%s, by %d", how, size)
+					}
+					require.False(t, r.Closed())
+					require.False(t, json.Valid(got))
+					require.LessOrEqual(t, strings.Count(string(got), `"`), 1)
+					_, again := r.Read(make([]byte, size))
+					require.Equal(t, err, again, "the error is final")
 				}
-				require.False(t, json.Valid(got))
-				require.LessOrEqual(t, strings.Count(string(got), `"`), 1)
-				_, again := r.Read(make([]byte, size))
-				require.Equal(t, err, again, "the error is final")
 			}
 		})
 	}
@@ -94,23 +118,25 @@ func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
 // FuzzReader compares with encoding/base64 for any source, however it is cut.
 func FuzzReader(f *testing.F) {
 	for _, length := range []int{0, 1, 2, 3, 4, 100, 24<<10 - 1, 24 << 10, 24<<10 + 1, 100_000} {
-		for _, size := range []uint16{0, 1, 6, 7, 8, 4095, 32<<10 - 1} { // of the buffer, less eight
+		for _, size := range []uint16{0, 1, 6, 7, 8, 4095, 32<<10 - 1} { // of the buffer, less one
 			f.Add(bytesOf(length), size, uint8(length%5))
 		}
 	}
 	f.Fuzz(func(t *testing.T, source []byte, size uint16, part uint8) {
-		var from io.Reader = bytes.NewReader(source)
-		if part > 0 {
-			from = &parts{from, int(part)}
+		for _, read := range ways(t) {
+			var from io.Reader = bytes.NewReader(source)
+			if part > 0 {
+				from = &parts{from, int(part)}
+			}
+			got, err := readAll(read(&base64json.Reader{Source: from, Min: 1, Max: 1 << 20}), int(size)%70_000+1)
+			if len(source) == 0 {
+				require.ErrorIs(t, err, base64json.ErrShort)
+				continue
+			}
+			require.Equal(t, io.EOF, err)
+			require.Equal(t, `"`+base64.StdEncoding.EncodeToString(source)+`"`, string(got))
+			require.EqualValues(t, len(got), base64json.Len(int64(len(source))))
 		}
-		got, err := readAll(&base64json.Reader{Source: from, Min: 1, Max: 1 << 20}, int(size)%70_000+8)
-		if len(source) == 0 {
-			require.ErrorIs(t, err, base64json.ErrShort)
-			return
-		}
-		require.Equal(t, io.EOF, err)
-		require.Equal(t, `"`+base64.StdEncoding.EncodeToString(source)+`"`, string(got))
-		require.EqualValues(t, len(got), base64json.Len(int64(len(source))))
 	})
 }
 
