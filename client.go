@@ -128,7 +128,7 @@ func WithTokenStore(store TokenStore) Option {
 
 // WithLogger logs every attempt, at debug level if the service accepted the request and at warn
 // level if not, and failures in the background of a [Session]. The records hold no values of
-// parameters.
+// parameters. A second WithLogger replaces the first.
 //
 // The client ends a connection whose server sends data that no request asked for. With
 // [WithHTTPClient], or if the data come in the last TLS record of a response, net/http logs up to

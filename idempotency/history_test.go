@@ -56,8 +56,9 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 		decide := func(by, why string, v idempotency.Verdict, isCorrect bool) {
 			t.Helper()
 			bubble.Elapse(maxLateness)
+			sends := fake.Must(log.Lookup(t.Context(), "the/key")).Sends
 			require.NoError(t, log.Resolve(t.Context(), "the/key",
-				idempotency.Resolution{By: by, Why: why, Verdict: v, Correct: isCorrect, Sends: 9}))
+				idempotency.Resolution{By: by, Why: why, Verdict: v, Correct: isCorrect, Sends: sends}))
 		}
 		const route = "POST /api/Loan/resend-withdrawal-otp/{loanId}"
 		service.Fail(route, lendingtest.Fault{Status: 400})

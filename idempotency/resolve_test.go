@@ -110,7 +110,7 @@ func TestVerdictIsCorrected(t *testing.T) {
 		}
 		refused(corrects(idempotency.Happened(nil)), "Correct conflict")
 		require.NoError(t, resolve(says(idempotency.Happened(nil))))
-		refused(says(idempotency.NotHappened()), "key conflict")
+		refused(says(idempotency.NotHappened()), "Correct conflict")
 		assert.True(t, fake.Must(log.Keys(ctx, idempotency.Filter{}))[0].Correctable)
 		require.ErrorIs(t, resolve(corrects(idempotency.NotHappened())), idempotency.ErrInDoubt, "it is too early")
 		bubble.Elapse(maxLateness)

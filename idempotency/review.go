@@ -20,7 +20,7 @@ type Resolution struct {
 	Correct bool    // whether the verdict replaces an earlier verdict
 
 	// Sends is the number of sends that the person has looked at: [KeyStatus].Sends. Resolve
-	// refuses the verdict if the mutation was sent again since. The default is 1.
+	// refuses the verdict if the log has another number, as after a further send. The default is 1.
 	Sends int
 }
 
@@ -35,8 +35,8 @@ type Resolution struct {
 //   - with [ErrInProgress] while the mutation may be in flight;
 //   - with [ErrInDoubt] if NotHappened comes earlier than MaxLateness after the end of the call, or
 //     if the check of the route fails;
-//   - with a [*lending.ArgumentError] if the mutation is not in doubt, if it was sent again since
-//     the person looked, if the response of Happened is missing or does not fit the route, or if the
+//   - with a [*lending.ArgumentError] if the mutation is not in doubt, if Sends is not its number of
+//     sends, if the response of Happened is missing or does not fit the route, or if the
 //     check of the route shows that a NotHappened, or the id in a Happened, is wrong.
 //
 // For that check Resolve needs a client of the same account that has used the log in this
@@ -102,12 +102,14 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 		return argumentError("key", lending.CodeConflict, "must not be erased: there is nothing left to decide")
 	case r.Correct && !d.isCorrectable():
 		return argumentError("Correct", lending.CodeConflict, "must be false: there is no verdict to correct, or a call has relied on the verdict")
-	case !r.Correct && !isInDoubt(entry.State) && (entry.State != store.Forgotten || d.isCorrectable()):
+	case !r.Correct && !isInDoubt(entry.State) && d.isCorrectable():
+		return argumentError("Correct", lending.CodeConflict, "must be true, which replaces the verdict that the mutation has")
+	case !r.Correct && !isInDoubt(entry.State) && entry.State != store.Forgotten:
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	case isAbsent && !r.Correct && (d.Doubt.Happened || entry.State == store.Forgotten):
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")
-	case d.Send.Number > cmp.Or(r.Sends, 1):
-		return argumentError("Sends", lending.CodeConflict, "must be the present number of sends: the mutation was sent again; look again")
+	case max(d.Send.Number, 1) != cmp.Or(r.Sends, 1):
+		return argumentError("Sends", lending.CodeConflict, "must be the present number of sends: look again, since the mutation may have been sent again")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case isAbsent && idle < s.MaxLateness:
