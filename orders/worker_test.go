@@ -639,14 +639,15 @@ func reviewIsLoggedOnce(t *testing.T, service *lendingtest.Service, byCheck bool
 	var lines strings.Builder
 	var mu sync.Mutex
 	logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	entries := store.NewMemory()
+	entries, tokens := store.NewMemory(), lending.NewMemoryTokenStore()
 	application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	service.Fail("POST /api/Application/submit-bankstatement-document/{applicationId}",
 		lendingtest.Fault{ResetAfter: true})
 	list := func(context.Context) ([]string, error) { return []string{"order-1"}, nil }
 	replica := func() (*idempotency.Log, *lending.Client, func(context.Context, string) error) {
 		log := fake.Must(idempotency.NewLog(entries, nil))
-		client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
+		client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log),
+			lending.WithTokenStore(tokens))
 		return log, client, func(ctx context.Context, order string) error {
 			ctx = lending.WithIdempotencyKey(ctx, order+"/statement")
 			return client.Applications.SubmitBankStatement(ctx, application,
@@ -693,7 +694,7 @@ func TestForgetInAStepRepeatsNothing(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		var lines strings.Builder
 		logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		entries := store.NewMemory()
+		entries, tokens := store.NewMemory(), lending.NewMemoryTokenStore()
 		customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{AnswerDelay: 2 * time.Second})
 		ctx, stop := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -702,7 +703,8 @@ func TestForgetInAStepRepeatsNothing(t *testing.T) {
 		var replicas sync.WaitGroup
 		for range 2 {
 			log := fake.Must(idempotency.NewLog(entries, nil))
-			client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log))
+			client := fake.SignIn(t, service, nil, lending.WithLogger(logger), lending.WithIdempotency(log),
+				lending.WithTokenStore(tokens))
 			step := func(ctx context.Context, order string) error {
 				_, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create"),
 					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
