@@ -236,3 +236,17 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A caller whose context has ended begins no sign-in.
+func TestSignInWithAnEndedContext(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		store.before(func(_ context.Context, step string) error { t.Error(step); return nil })
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err := takeToken(ctx, client)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, client.Session().SignIn(ctx), context.Canceled)
+	})
+}

@@ -164,7 +164,7 @@ func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
 	err := f.wait(ctx)
 	if failed, ok := errors.AsType[*Failure](err); ok && failed.TokenRefused {
 		e.Drop(t.value)
-	} else if ctx.Err() != nil || t.usable(e.config.Now()) {
+	} else if t.usable(e.config.Now()) {
 		return err
 	}
 	return nil

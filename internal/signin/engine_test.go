@@ -299,3 +299,22 @@ func TestFailuresInARow(t *testing.T) {
 		})
 	}
 }
+
+// A step that ends because its lease was lost is taken again. If the step brings a token all the
+// same, the token is used: a two-factor code could not be used again.
+func TestStepWhoseLeaseIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := newEngine(t, time.Hour, time.Now)
+		steps := 0
+		require.NoError(t, e.Do(t.Context(), func(ctx context.Context) (signin.Issue, error) {
+			steps++
+			<-ctx.Done() // the store grants each lease anew
+			if steps == 1 {
+				return signin.Issue{}, ctx.Err()
+			}
+			return signin.Issue{Token: "late", Issued: time.Now()}, nil
+		}))
+		assert.Equal(t, 2, steps)
+		assert.Equal(t, "late", take(t, e))
+	})
+}

@@ -36,7 +36,7 @@ func (e *Engine) look(ctx context.Context) error {
 // await waits for a sign-in shared by all waiting callers.
 func (e *Engine) await(ctx context.Context, forced bool) (*liveToken, error) {
 	for again := false; ; again = true {
-		f := e.join(forced)
+		f := e.join(ctx, forced)
 		select {
 		case <-f.done:
 			if errors.Is(f.err, ErrOutlived) && !again {
@@ -52,13 +52,15 @@ func (e *Engine) await(ctx context.Context, forced bool) (*liveToken, error) {
 
 // join returns the sign-in in progress, or begins a sign-in. If no sign-in is necessary or
 // possible now, the returned flight is over.
-func (e *Engine) join(forced bool) *flight {
+func (e *Engine) join(ctx context.Context, forced bool) *flight {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.config.Now()
 	switch t := e.current.Load(); {
 	case t.usable(now):
 		return landed(t, nil)
+	case ctx.Err() != nil:
+		return landed(nil, ctx.Err())
 	case e.closed:
 		return landed(nil, ErrClosed)
 	case e.signIn == nil && !forced && e.outage.pausing(now):

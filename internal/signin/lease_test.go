@@ -220,3 +220,22 @@ func TestTokenThatCameBeforeTheLease(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
+
+// A lease is free after the work: no renewal in progress takes the lease again.
+func TestLeaseIsReleasedAfterItsRenewal(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, acquired := newHookedStore(), new(atomic.Int32)
+		store.at("acquire", func(context.Context) error {
+			if acquired.Add(1) == 2 {
+				bubble.Elapse(time.Second)
+			}
+			return nil
+		})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: 2 * time.Second})
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		bubble.Elapse(time.Second)
+		require.EqualValues(t, 2, acquired.Load())
+		_, err := store.TokenStore.Acquire(t.Context(), "another", time.Second)
+		require.NoError(t, err)
+	})
+}

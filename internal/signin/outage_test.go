@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -166,6 +167,19 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 		assert.Zero(t, service.Arrived(fake.LoginRoute))
 		require.NoError(t, client.Session().SignIn(t.Context()), "unless somebody asks for it")
 		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// A person's SignIn that meets the sign-in of another caller signs in without the store afterwards.
+func TestSignInBesideACallerWithoutTheStore(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		store.before(func(context.Context, string) error { bubble.Elapse(time.Second); return errDown })
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		go func() { assert.ErrorIs(t, read(t.Context(), client), errDown) }()
+		synctest.Wait()
+		require.NoError(t, client.Session().SignIn(t.Context()))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }

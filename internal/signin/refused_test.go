@@ -2,8 +2,10 @@ package signin_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -243,5 +245,19 @@ func TestEveryTokenIsRefused(t *testing.T) {
 		}
 		assert.LessOrEqual(t, service.Arrived(fake.LoginRoute), 12, "sign-ins in a minute")
 		assert.GreaterOrEqual(t, service.Arrived(fake.LoginRoute), 3)
+	})
+}
+
+// A newer token that the store keeps meanwhile stays, and nothing is logged.
+func TestRefusedTokenLeavesANewerOne(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, logged := newHookedStore(), new(strings.Builder)
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store),
+			lending.WithLogger(slog.New(slog.NewTextHandler(logged, nil))))
+		got := tokenIn(t, client)
+		store.fail("save", lending.ErrFenced)
+		client.Session().Invalidate(got)
+		synctest.Wait()
+		assert.NotContains(t, logged.String(), "clearing the stored token")
 	})
 }

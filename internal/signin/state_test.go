@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -180,5 +181,20 @@ func TestStateTellsTheLongerPause(t *testing.T) {
 		require.ErrorIs(t, err, errDown)
 		assert.Equal(t, "rejected", state.Pause)
 		assert.Equal(t, time.Minute, time.Until(state.Paused))
+	})
+}
+
+// The end of its context ends the look of a State into the store.
+func TestStateEndsWithItsContext(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, ended := newHookedStore(), make(chan error, 1)
+		store.at("load", func(ctx context.Context) error { <-ctx.Done(); ended <- ctx.Err(); return ctx.Err() })
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.Session().State(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		assert.Len(t, ended, 1)
 	})
 }

@@ -211,6 +211,7 @@ func TestSameService(t *testing.T) {
 		{"path", "https://lending.example/tenant", "", false},
 		{"host", "https://other.example", "", false},
 		{"no account", "https://lending.example", `{"token":"t"}`, true},
+		{"no token, no pause", "https://lending.example", `{"account":"other"}`, true},
 		{
 			"expired token", "https://lending.example",
 			`{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`, true,
