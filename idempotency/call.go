@@ -32,7 +32,6 @@ const maxTurns = 8
 type keyedCall struct {
 	*settings
 	keyOptions
-	attempt
 	call   *lending.MutationCall
 	route  string // the method and path template
 	row    route
@@ -41,10 +40,7 @@ type keyedCall struct {
 	entry  store.Entry // the last loaded or saved entry
 	data   entryData   // the data of the entry, with the changes of this call
 	loaded time.Time   // the time of the last load or save
-}
 
-// attempt is the send of a call.
-type attempt struct {
 	nonce   string // identifies the send
 	prior   entryData
 	inDoubt bool            // an earlier send may have succeeded
@@ -213,7 +209,7 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		k.changed = fingerprint
 		return nil
 	}
-	refused := k.refuse(Error{kind: ErrKeyReused, Why: k.knownOutcome()})
+	refused := k.refuse(Error{kind: ErrKeyReused, Why: firstRequest[k.data.outcome(k.entry.State)]})
 	refused.CheckWith = r.CheckWith
 	return refused
 }
@@ -224,16 +220,10 @@ func (k *keyedCall) isAccepted() bool {
 	return k.acceptsRecorded && r.Route == k.route && maps.Equal(r.IDs, k.target.ids) && bytes.Equal(r.Who, k.target.who(r.Salt))
 }
 
-// knownOutcome tells whether the first request of the key happened.
-func (k *keyedCall) knownOutcome() string {
-	switch k.data.outcome(k.entry.State) {
-	case lending.OutcomeDone:
-		return "the first request happened"
-	case lending.OutcomeUnknown:
-		return "the first request may have happened"
-	default:
-		return "the first request did not happen"
-	}
+// firstRequest tells in words what became of the first request of a key.
+var firstRequest = map[lending.Outcome]string{
+	lending.OutcomeDone: "the first request happened", lending.OutcomeUnknown: "the first request may have happened",
+	lending.OutcomeNotSent: "the first request did not happen",
 }
 
 // unsaved returns the error of a call after a failed save. The error wraps [store.ErrConflict],
@@ -335,8 +325,6 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 	case e.StatusCode != 0: // this call was sent: keep its outcome
 	case errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free:
 		e.Outcome = lending.OutcomeUnknown // both addresses can lead to the same service
-	case errors.Is(why.kind, ErrAnswerLost):
-		e.Outcome = lending.OutcomeDone
 	default:
 		e.Outcome = outcome
 	}

@@ -23,8 +23,6 @@ const (
 	unclear                  // a later check can show more
 	absent                   // no effect
 	happened                 // the effect
-	bare                     // the effect, and no response although the method needs one
-	failed                   // the check failed
 )
 
 // finding is the result of a check, with its details.
@@ -65,13 +63,13 @@ const (
 )
 
 // actions is the action of a call by standing and evidence.
-var actions = [...][6]action{
-	//          silent, unclear, absent, happened, bare, failed
-	harmless:  {thenResend, thenResend, thenResend, thenRecord, thenResend, thenWait},
-	open:      {thenReview, thenWait, thenWait, thenRecord, thenRecord, thenWait},
-	overdue:   {thenReview, thenReview, thenResend, thenRecord, thenRecord, thenWait},
-	confirmed: {thenLose, thenWait, thenWait, thenRecord, thenRecord, thenWait},
-	unshown:   {thenLose, thenLose, thenLose, thenRecord, thenRecord, thenWait},
+var actions = [...][4]action{
+	//          silent, unclear, absent, happened
+	harmless:  {thenResend, thenResend, thenResend, thenRecord},
+	open:      {thenReview, thenWait, thenWait, thenRecord},
+	overdue:   {thenReview, thenReview, thenResend, thenRecord},
+	confirmed: {thenLose, thenWait, thenWait, thenRecord},
+	unshown:   {thenLose, thenLose, thenLose, thenRecord},
 }
 
 // endDoubt ends the doubt about a mutation whose last send ended idle ago, or finds the response
@@ -80,16 +78,13 @@ var actions = [...][6]action{
 func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
 	late := k.MaxLateness - idle // the time in which an execution or a read can still be late
 	f, err := k.find(ctx)
-	if err = cmp.Or(err, f.err); err != nil {
-		f.evidence = failed
+	if err != nil {
+		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err, RetryAfter: recheck(idle, k.MaxLateness)})
 	}
-	switch k.actionOn(f.evidence, late) {
+	switch k.actionOn(f, late) {
 	case thenWait:
-		why, most := cmp.Or(f.why, "no read shows the mutation, but the service can still execute it"), late
-		if err != nil {
-			why, most = "", k.MaxLateness
-		}
-		return nil, k.refuse(Error{kind: ErrInDoubt, Why: why, cause: err, RetryAfter: recheck(idle, most)})
+		why := cmp.Or(f.why, "no read shows the mutation, but the service can still execute it")
+		return nil, k.refuse(Error{kind: ErrInDoubt, Why: why, RetryAfter: recheck(idle, late)})
 	case thenRecord:
 		return k.recordFound(ctx, f)
 	case thenResend:
@@ -121,27 +116,25 @@ func (k *keyedCall) needReview(ctx context.Context, why string) error {
 	return k.refuse(Error{kind: ErrNeedsReview, Why: why})
 }
 
-// actionOn returns the action on the evidence of a check.
-func (k *keyedCall) actionOn(e evidence, late time.Duration) action {
-	isRepeatable := k.isRepeatable()
-	switch {
-	case e == silent && k.changed != nil && !k.data.Doubt.Happened && late > 0: // the recorded request is over later
-		e = unclear
-	case e == bare && k.check != nil: // the caller knows that there is no response
-		e = happened
-	}
+// actionOn returns the action on the result of a check.
+func (k *keyedCall) actionOn(f finding, late time.Duration) action {
 	s := open
 	switch isConfirmed := k.data.Doubt.Happened; {
-	case isRepeatable:
+	case k.isRepeatable():
 		s = harmless
+		if f.evidence == happened && f.answer == nil && k.call.NeedsAnswer() && k.check == nil {
+			return thenResend // to get the response
+		}
 	case isConfirmed && late > 0:
 		s = confirmed
 	case isConfirmed:
 		s = unshown
 	case late <= 0:
 		s = overdue
+	case f.evidence == silent && k.changed != nil: // the recorded request is over later
+		return thenWait
 	}
-	return actions[s][e]
+	return actions[s][f.evidence]
 }
 
 // find makes the caller's check, or else the check of the route.
@@ -149,22 +142,18 @@ func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 	switch {
 	case k.check != nil:
 		v, failed := k.check(ctx)
-		f, err = v.finding(), failed
+		f = v.finding()
+		return f, cmp.Or(failed, f.err)
 	case k.entry.State == store.NeedsReview:
 		return finding{why: k.data.decided().Why}, nil
 	case k.data.Doubt.Happened && k.row.answer == nil:
 		return finding{why: "the mutation happened, but no read shows the response"}, nil
-	default:
-		n := records(k.call)
-		if k.changed != nil && k.data.Send.Adds > 0 {
-			n = k.data.Send.Adds
-		}
-		f, err = k.settings.find(ctx, k.entry.Key, k.row, k.target, &k.data.Send, n)
 	}
-	if f.evidence == happened && f.answer == nil && k.call.NeedsAnswer() {
-		f.evidence = bare
+	n := records(k.call)
+	if k.changed != nil && k.data.Send.Adds > 0 {
+		n = k.data.Send.Adds
 	}
-	return f, err
+	return k.settings.find(ctx, k.entry.Key, k.row, k.target, &k.data.Send, n)
 }
 
 // find makes the check of a mutation of n records, and rebuilds the response if possible.

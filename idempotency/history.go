@@ -106,17 +106,6 @@ func (d *entryData) changes(entry *store.Entry) []Change {
 	return all
 }
 
-// lasting returns the time of the present doubt up to the last save.
-func (d *entryData) lasting() (doubt time.Duration) {
-	for _, l := range slices.Backward(d.History) {
-		if !isInDoubt(l.State) {
-			break
-		}
-		doubt += time.Duration(l.Lasted) * time.Millisecond
-	}
-	return doubt
-}
-
 // decided returns the reason of the present review, or the present verdict. A verdict on an earlier
 // send is over.
 func (d *entryData) decided() line {

@@ -76,8 +76,8 @@ type settings struct {
 	clients  sync.Map               // from account to a client that has used the log
 	unsent   sync.Map               // from the key in the store to an [unsent]
 	salt     atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
-	look     *look
-	past     *past
+	look     look
+	past     past
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -109,8 +109,8 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 }
 
 func settingsOf(entries store.Store) *settings {
-	p := &past{reading: make(chan struct{}, 1), made: map[string]maker{}, adds: map[string]addition{}}
-	return &settings{store: entries, look: &look{reading: make(chan struct{}, 1)}, past: p}
+	p := past{reading: make(chan struct{}, 1), made: map[string]maker{}, adds: map[string]addition{}}
+	return &settings{store: entries, look: look{reading: make(chan struct{}, 1)}, past: p}
 }
 
 // settings returns the settings. The store of the zero Log fails.

@@ -41,7 +41,7 @@ type addition struct {
 
 // withPast calls f with the past. It reads the news, unless the past has made the record id.
 func (s *settings) withPast(ctx context.Context, id string, f func(*past)) error {
-	p := s.past
+	p := &s.past
 	select {
 	case p.reading <- struct{}{}:
 		defer func() { <-p.reading }()

@@ -2,13 +2,13 @@ package idempotency
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/opaque"
-	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Recorded is the state, outcome and response of a key: see [Log.Lookup]. Recorded never prints
@@ -153,7 +153,12 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 	if !isInDoubt(e.State) {
 		return e
 	}
-	e.Age += data.lasting()
+	for _, c := range slices.Backward(e.History) {
+		if !isInDoubt(c.State) {
+			break
+		}
+		e.Age = c.Age
+	}
 	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
 		switch row := rowOf(r.Route); {
 		case data.Send.IsCallers, row.setsValue, s.repeats(r.Route), row.check != nil && data.Send.Presumed, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
@@ -215,8 +220,6 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 // short read. Without the store, the log sends no mutation.
 func (l *Log) Ready(ctx context.Context) error {
 	s := l.settings()
-	if _, err := s.store.Load(ctx, s.stored("ready")); err != nil {
-		return redact.New("lending/idempotency: the log is not ready: "+redact.Describe(err)+"; check its store", storeError(err))
-	}
-	return nil
+	_, err := s.store.Load(ctx, s.stored("ready"))
+	return storeError(err)
 }
