@@ -289,16 +289,21 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 	return answer, nil
 }
 
+// present returns the entry with its present age.
+func (k *keyedCall) present() *store.Entry {
+	k.entry.Age += time.Since(k.loaded)
+	k.loaded = time.Now()
+	return &k.entry
+}
+
 // save saves the entry with the data and a line of the history, with lock.
 func (k *keyedCall) save(ctx context.Context, lock string, now line) error {
 	unsaved, data := k.data, &k.data
-	from := k.entry
-	from.Age += time.Since(k.loaded)
-	data.change(&from, now)
+	data.change(k.present(), now)
 	if now.State == store.Done || now.State == store.Forgotten {
 		data.endSend()
 	}
-	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: now.State, Lock: lock, Data: data.bytes()}
+	next := data.next(&k.entry, now.State, lock)
 	if err := k.store.Save(ctx, next); err != nil {
 		k.data = unsaved
 		return err

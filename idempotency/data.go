@@ -149,23 +149,27 @@ var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
 // the person who says so.
 func (d *entryData) ended(entry *store.Entry, f finding, by string) store.Entry {
 	d.Response, d.Doubt = response{}, doubt{}
-	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.Free}
+	now := line{State: store.Forgotten, By: by, Why: f.why}
 	if f.evidence == happened {
-		next.State = store.Forgotten
 		d.endSend()
 	}
 	switch {
 	case f.evidence != happened:
+		now.State = store.Free
 		d.Send.Before, d.Send.Open = nil, false
 	case f.answer != nil:
-		next.State = store.Done
+		now.State = store.Done
 		d.Response = response{Status: http.StatusOK, Media: mediaJSON, Body: f.answer, Rebuilt: true}
 	case rowOf(d.Request.Route).needsNone(f):
-		next.State, d.Response = store.Done, noResponse
+		now.State, d.Response = store.Done, noResponse
 	}
-	d.note(entry, line{State: next.State, By: by, Why: f.why})
-	next.Lock, next.Data = d.keeps(entry.Lock, next.State), d.bytes()
-	return next
+	d.note(entry, now)
+	return d.next(entry, now.State, d.keeps(entry.Lock, now.State))
+}
+
+// next returns the next revision of entry with the data.
+func (d *entryData) next(entry *store.Entry, state store.State, lock string) store.Entry {
+	return store.Entry{Key: entry.Key, Revision: entry.Revision, State: state, Lock: lock, Data: d.bytes()}
 }
 
 // keeps returns lock if a mutation in the state needs its lock, else "". A review needs the lock until the
@@ -192,11 +196,8 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 	if d.Response.Status != 0 { // a replay needs no reads
 		d.Request.IDs, d.Request.CheckWith = nil, ""
 	}
-	next := *entry
-	next.State = store.Forgotten
-	d.note(entry, line{State: next.State})
-	next.Data = d.bytes()
-	return next
+	d.note(entry, line{State: store.Forgotten})
+	return d.next(entry, store.Forgotten, entry.Lock)
 }
 
 const mediaJSON = "application/json"

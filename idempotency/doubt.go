@@ -210,10 +210,8 @@ func (s *settings) endOther(
 		return recheck(idle, late), nil
 	}
 	d.Doubt.Told, d.Send.Before = false, nil // the count is wrong as soon as another mutation has the lock
-	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.NeedsReview}
-	d.change(entry, line{State: next.State, Why: d.reviewed(cmp.Or(f.why, "another mutation has taken its lock"))})
-	next.Data = d.bytes()
-	return 0, s.store.Save(ctx, next)
+	d.change(entry, line{State: store.NeedsReview, Why: d.reviewed(cmp.Or(f.why, "another mutation has taken its lock"))})
+	return 0, s.store.Save(ctx, d.next(entry, store.NeedsReview, ""))
 }
 
 // findOther is find for a mutation of another call. The entry has the ids for the read.
@@ -256,13 +254,11 @@ func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Respon
 		k.data.Doubt.Happened = true
 		return nil, k.needReview(ctx, "the mutation happened, but no read shows the response")
 	}
-	from := k.entry
-	from.Age += time.Since(k.loaded)
 	f.evidence, f.why = happened, shownByRead
 	if k.check != nil {
 		f.why = "WithCheck says so"
 	}
-	if err := k.store.Save(ctx, k.data.ended(&from, f, "")); err != nil {
+	if err := k.store.Save(ctx, k.data.ended(k.present(), f, "")); err != nil {
 		return nil, k.unsaved(err)
 	}
 	return k.replay(ctx, ActionRebuilt)

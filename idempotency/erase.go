@@ -78,11 +78,11 @@ func (d *entryData) mentions(ids [][]byte) bool {
 // erase returns the entry without personal data. The reasons go because a person can have named
 // the customer.
 func (d *entryData) erase(entry *store.Entry, by Decision) store.Entry {
-	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.Forgotten}
+	now := line{State: store.Forgotten, By: by.By, Why: by.Why}
 	if entry.State == store.Free {
-		next.State = store.Free
+		now.State = store.Free
 	}
-	d.note(entry, line{State: next.State, By: by.By, Why: by.Why})
+	d.note(entry, now)
 	for i := range d.History[:len(d.History)-1] {
 		d.History[i].Why, d.History[i].unknown = "", format.Unknown{}
 	}
@@ -91,6 +91,5 @@ func (d *entryData) erase(entry *store.Entry, by Decision) store.Entry {
 		Erased: true, Request: request{Frozen: true, Route: r.Route, Account: r.Account},
 		Send: send{Number: d.Send.Number}, History: d.History,
 	}
-	next.Data = d.bytes()
-	return next
+	return d.next(entry, now.State, "")
 }

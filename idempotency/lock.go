@@ -86,6 +86,5 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		return k.refuse(held)
 	}
 	of.note(other, line{State: other.State})
-	other.Lock, other.Data = "", of.bytes()
-	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
+	return cmp.Or(k.unsaved(k.store.Save(ctx, of.next(other, other.State, ""))), store.ErrConflict)
 }

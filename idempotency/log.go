@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"regexp"
@@ -93,15 +94,9 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 			s.formerly = append(s.formerly, former.id())
 		}
 	}
-	if s.MaxLateness == 0 {
-		s.MaxLateness = 5 * time.Minute
-	}
-	if s.KeepAnswers == 0 {
-		s.KeepAnswers = 30 * 24 * time.Hour
-	}
-	if s.MaxAnswer == 0 {
-		s.MaxAnswer = 1 << 20
-	}
+	s.MaxLateness = cmp.Or(s.MaxLateness, 5*time.Minute)
+	s.KeepAnswers = cmp.Or(s.KeepAnswers, 30*24*time.Hour)
+	s.MaxAnswer = cmp.Or(s.MaxAnswer, 1<<20)
 	if err := s.validate(); err != nil {
 		return nil, err
 	}

@@ -42,17 +42,14 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	if err != nil {
 		return nil, storeError(err)
 	}
+	var data entryData
 	if entry == nil {
-		if now.distrust(&store.Entry{}, &entryData{}) != nil {
-			r.Outcome = lending.OutcomeUnknown
-		}
-		return r, nil
-	}
-	data, err := readData(entry.Data)
-	if err != nil {
+		entry = &store.Entry{}
+	} else if data, err = readData(entry.Data); err != nil {
 		return nil, storeError(err)
+	} else {
+		r.KeyStatus, r.Outcome = s.status(entry), data.outcome(entry.State)
 	}
-	r.KeyStatus, r.Outcome = s.status(entry), data.outcome(entry.State)
 	if r.Outcome == lending.OutcomeNotSent && now.distrust(entry, &data) != nil {
 		r.Outcome = lending.OutcomeUnknown
 	}

@@ -250,25 +250,22 @@ func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) (
 const maxTried = 16
 
 // theOne returns the only id that read accepts, or "" if read accepts none or several.
-func theOne(ids []string, read func(id string) error) (string, error) {
-	var accepted []string
-	var failed error // a read with the id of another kind of record may always fail
+func theOne(ids []string, read func(id string) error) (only string, failed error) {
 	if len(ids) > maxTried {
 		return "", nil
 	}
 	for _, id := range ids {
 		switch err := read(id); {
+		case err == nil && only != "":
+			return "", nil
 		case err == nil:
-			accepted = append(accepted, id)
+			only = id
 		case !lending.IsNotFound(err):
-			failed = err
+			failed = err // a read with the id of another kind of record may always fail
 		}
 	}
-	switch len(accepted) {
-	case 0:
-		return "", failed
-	case 1:
-		return accepted[0], nil
+	if only != "" {
+		return only, nil
 	}
-	return "", nil
+	return "", failed
 }

@@ -96,9 +96,7 @@ func (k *keyedCall) presume(ctx context.Context) error {
 	if err != nil {
 		return k.refuse(Error{kind: ErrStore, cause: err})
 	}
-	k.entry.Age += time.Since(k.loaded)
-	k.loaded = time.Now()
-	o := now.distrust(&k.entry, &k.data)
+	o := now.distrust(k.present(), &k.data)
 	if o == nil || k.entry.State != store.Free {
 		return nil
 	}

@@ -269,13 +269,16 @@ func TestRejectedKeyOfTheCopyIsLookedUp(t *testing.T) {
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Status: 429})
 		create := creation(t, client, fake.Ada())
 		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(create("the/key")))
+		require.NoError(t, creation(t, client, fake.Newcomer())("done/key"))
 		service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		bubble.Elapse(time.Hour)
 		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
 		bubble.Elapse(time.Second)
+		assert.Equal(t, lending.OutcomeDone, fake.Must(log.Lookup(t.Context(), "done/key")).Outcome)
+		assert.Equal(t, lending.OutcomeUnknown, fake.Must(log.Lookup(t.Context(), "the/key")).Outcome)
 		require.NoError(t, create("the/key"))
-		assert.Zero(t, service.Executed(fake.CreateRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute), "of the key that is done")
 	})
 }
 
