@@ -192,7 +192,15 @@ func (s *settings) endOther(
 		return -idle, nil
 	}
 	late := s.MaxLateness - idle
-	f, err := s.findOther(ctx, client, entry, d)
+	var f finding
+	var err error
+	switch row := rowOf(d.Request.Route); {
+	case !s.isOf(d.Request.Account, client.Account()):
+	case entry.State == store.NeedsReview, d.Send.Before == nil && !d.Send.Presumed:
+		f.why = cmp.Or(d.decided().Why, row.reason())
+	default: // the entry has the ids for the read
+		f, err = s.find(ctx, entry.Key, row, &target{client: client, ids: d.Request.IDs}, &d.Send, max(1, d.Send.Adds))
+	}
 	switch isShown := f.evidence == happened; {
 	case err != nil:
 		return recheck(idle, s.MaxLateness), err
@@ -212,20 +220,6 @@ func (s *settings) endOther(
 	d.Doubt.Told, d.Send.Before = false, nil // the count is wrong as soon as another mutation has the lock
 	d.change(entry, line{State: store.NeedsReview, Why: d.reviewed(cmp.Or(f.why, "another mutation has taken its lock"))})
 	return 0, s.store.Save(ctx, d.next(entry, store.NeedsReview, ""))
-}
-
-// findOther is find for a mutation of another call. The entry has the ids for the read.
-func (s *settings) findOther(
-	ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData,
-) (finding, error) {
-	row := rowOf(d.Request.Route)
-	switch {
-	case !s.isOf(d.Request.Account, client.Account()):
-		return finding{}, nil
-	case entry.State == store.NeedsReview, d.Send.Before == nil && !d.Send.Presumed:
-		return finding{why: cmp.Or(d.decided().Why, row.reason())}, nil
-	}
-	return s.find(ctx, entry.Key, row, &target{client: client, ids: d.Request.IDs}, &d.Send, max(1, d.Send.Adds))
 }
 
 // isRepeatable reports whether a second execution does no harm. A mutation that sets a value is

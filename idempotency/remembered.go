@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -89,13 +88,11 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	saved, err := s.store.Load(ctx, s.Namespace+"!")
 	if err == nil && saved == nil {
 		first := lockData{Salt: rand.Text()}
-		err = s.store.Save(ctx, store.Entry{Key: s.Namespace + "!", State: store.Done, Data: first.bytes()})
-		if err == nil || errors.Is(err, store.ErrConflict) {
-			saved, err = s.store.Load(ctx, s.Namespace+"!")
-		}
+		saved = &store.Entry{Key: s.Namespace + "!", State: store.Done, Data: first.bytes()}
+		err = s.store.Save(ctx, *saved) // after a conflict the caller starts again
 	}
-	if err != nil || saved == nil {
-		return "", cmp.Or(err, store.ErrCorrupt)
+	if err != nil {
+		return "", err
 	}
 	data, err := readLock(saved.Data)
 	if err == nil && data.Salt == "" {
@@ -134,12 +131,12 @@ func (s *settings) remember(ctx context.Context, lock string, after snapshot) er
 	for range maxTurns {
 		var entry store.Entry
 		var data lockData
-		if entry, data, err = s.recall(ctx, lock); err != nil {
-			return err
+		if entry, data, err = s.recall(ctx, lock); err == nil {
+			data.Effects = append(data.Effects, effect{snapshot: after})
+			entry.State, entry.Data = store.Free, data.bytes()
+			err = s.store.Save(ctx, entry)
 		}
-		data.Effects = append(data.Effects, effect{snapshot: after})
-		entry.State, entry.Data = store.Free, data.bytes()
-		if err = s.store.Save(ctx, entry); !errors.Is(err, store.ErrConflict) {
+		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
