@@ -13,6 +13,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -152,13 +153,9 @@ func (m maker) addFields(p *Plan, t reflect.Type) bool {
 			return false
 		}
 		name, fp := nameOf(f), m.plan(f.Type)
-		if !isPlain(name) || fp.kind == awkward || len(p.fields) == maxFields {
+		isSame := func(other field) bool { return strings.EqualFold(name, other.name) }
+		if !isPlain(name) || fp.kind == awkward || len(p.fields) == maxFields || slices.ContainsFunc(p.fields, isSame) {
 			return false
-		}
-		for _, other := range p.fields {
-			if strings.EqualFold(name, other.name) {
-				return false
-			}
 		}
 		p.fields = append(p.fields, field{name, i, fp})
 	}
