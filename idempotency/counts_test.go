@@ -64,7 +64,8 @@ func TestLogIsReady(t *testing.T) {
 	require.NoError(t, err)
 	err = down.Ready(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
-	require.EqualError(t, err, "lending/idempotency: the store of the log failed: failed (*errors.errorString); check the store, then call again")
+	require.EqualError(t, err,
+		"lending/idempotency: the store of the log failed: failed (*errors.errorString); check the store, then call again")
 	_, err = down.Counts(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
 	require.Error(t, new(idempotency.Log).Ready(t.Context()))
