@@ -109,9 +109,12 @@ func TestReadLagOfEachKindOfRecord(t *testing.T) {
 	assert.Equal(t, "200 200", shown())
 }
 
-// An identifier that a test has given twice is not followed for ever.
-func TestReadLagOfALoanWithTheIdentifierOfItsApplication(t *testing.T) {
-	r := newRig(t, lendingtest.WithReadLag(time.Second))
+// An identifier belongs to one record.
+func TestALoanCannotHaveTheIdentifierOfItsApplication(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
 	id := r.application()
-	assert.Equal(t, id, r.AddLoan(lendingtest.Loan{ID: id, ApplicationID: id}).ID)
+	assert.PanicsWithValue(t, `lendingtest: the identifier "`+id+`" belongs to a record of another kind: application`,
+		func() { r.AddLoan(lendingtest.Loan{ID: id, ApplicationID: id}) })
+	assert.Empty(t, r.Snapshot().Loans)
 }

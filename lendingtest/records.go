@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -133,29 +134,33 @@ func (r *records) AddTransactions(loanID string, rows ...Transaction) {
 
 // UpdateCustomer calls f to change a customer.
 func (r *records) UpdateCustomer(id string, f func(*Customer)) {
-	r.book.Do(func(s *book.State) { _ = s.Tables.Customers.Update(s, id, always(f)) })
+	update(r, id, f)
 }
 
 // UpdateApplication calls f to change an application, and posts an event if the status changes. New
 // messages get an identifier.
 func (r *records) UpdateApplication(id string, f func(*Application)) {
-	r.book.Do(func(s *book.State) { _ = s.Tables.Applications.Update(s, id, always(f)) })
+	update(r, id, f)
 }
 
 // UpdateLoan calls f to change a loan, and posts events if the loan is enabled, disabled, closed
 // or reopened. New transactions and withdrawals get an identifier.
 func (r *records) UpdateLoan(id string, f func(*Loan)) {
-	r.book.Do(func(s *book.State) { _ = s.Tables.Loans.Update(s, id, always(f)) })
+	update(r, id, f)
 }
 
 // UpdateSubscription calls f to change a subscription. A changed secret is a rotation.
 func (r *records) UpdateSubscription(id string, f func(*Subscription)) {
-	r.book.Do(func(s *book.State) { _ = s.Tables.Subscriptions.Update(s, id, always(f)) })
+	update(r, id, f)
 }
 
-// always returns a function that changes a row without an error.
-func always[T any](f func(*T)) func(*T) error {
-	return func(row *T) error { f(row); return nil }
+func update[T any](r *records, id string, f func(*T)) {
+	r.book.Do(func(s *book.State) {
+		if row := book.Get[T](s.Tables, id); row == nil {
+			panic(fmt.Sprintf("lendingtest: no %s %q", strings.ToLower(reflect.TypeFor[T]().Name()), id))
+		}
+		_ = s.Update(id, func(row any) error { f(row.(*T)); return nil })
+	})
 }
 
 // Update sets fields of the customer, application, loan or subscription with this identifier, and posts the events of
@@ -173,17 +178,13 @@ func (r *records) Repay(loanID string, amount Cents) {
 	if amount <= 0 {
 		panic("lendingtest: the amount of a repayment must be above zero")
 	}
-	r.book.Do(func(s *book.State) {
-		_ = s.Tables.Loans.Update(s, loanID, func(l *Loan) error {
-			paid := min(amount, l.Balance)
-			if paid == 0 {
-				return nil
-			}
+	now := record.Timestamp{Time: r.Now()}
+	r.UpdateLoan(loanID, func(l *Loan) {
+		if paid := min(amount, l.Balance); paid > 0 {
 			l.Balance, l.AvailableBalance = l.Balance-paid, min(l.AvailableBalance+paid, l.Amount)
-			row := Transaction{Type: "Repayment", Amount: paid, Description: "Repayment", DateUTC: s.Stamp()}
+			row := Transaction{Type: "Repayment", Amount: paid, Description: "Repayment", DateUTC: now}
 			l.Transactions = append(l.Transactions, row)
-			return nil
-		})
+		}
 	})
 }
 
@@ -228,7 +229,7 @@ func (r *records) TwoFactorCode(username string) string {
 // is no such loan.
 func (r *records) OTP(loanID string) string {
 	return ask(r, func(s *book.State) string {
-		if s.Loans.Get(loanID) == nil {
+		if book.Get[Loan](s.Tables, loanID) == nil {
 			panic(fmt.Sprintf("lendingtest: no loan %q", loanID))
 		}
 		return lastCode(s, func(m Sent) bool { return m.Kind == "loan-otp" && m.LoanID == loanID })
@@ -261,12 +262,12 @@ func (r *records) Emit(event, id string, data map[string]any) {
 	known := true
 	r.book.Do(func(s *book.State) {
 		target, owner := book.Target{PartnerID: id}, id
-		if loan := s.Loans.Get(id); loan != nil {
+		if loan := book.Get[Loan](s.Tables, id); loan != nil {
 			owner = loan.ApplicationID
 		}
-		if app := s.Applications.Get(owner); app != nil {
+		if app := book.Get[Application](s.Tables, owner); app != nil {
 			target = book.Target{PartnerID: app.PartnerID, CustomerID: app.CustomerID}
-		} else if row := s.Customers.Get(id); row != nil {
+		} else if row := book.Get[Customer](s.Tables, id); row != nil {
 			target = book.Target{PartnerID: row.PartnerID, CustomerID: row.ID}
 		} else {
 			known = len(s.SubscriptionsOf(target)) > 0
@@ -282,6 +283,6 @@ func (r *records) Emit(event, id string, data map[string]any) {
 // user name.
 func (r *records) Exists(name string) bool {
 	return ask(r, func(s *book.State) bool {
-		return s.Accounts[name] != nil || s.ByEmail(name) != nil || s.Tables.Has(name)
+		return s.Accounts[name] != nil || s.ByEmail(name) != nil || s.Has(name)
 	})
 }

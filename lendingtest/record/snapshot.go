@@ -12,9 +12,6 @@ type Snapshot struct {
 	Loans         []Loan         `json:"loans"`
 	Subscriptions []Subscription `json:"subscriptions"`
 	Accounts      []Account      `json:"accounts"` // by user name
-	// Payloads has the bodies received by the service's own webhook handler: the last 10,000 or
-	// 32 MiB.
-	Payloads [][]byte `json:"payloads"`
 	// Sent has the sent codes, one-time passwords and links.
 	Sent []Sent `json:"sent"`
 }

@@ -68,7 +68,6 @@ type State struct {
 	Accounts  map[string]*record.Account
 	TwoFactor map[string]*OneTimeCode
 	Pending   map[string]*Pending // withdrawals that wait for their code, by loan
-	Payloads  recent.Log[[]byte]
 	Sent      recent.Log[record.Sent]
 
 	Tokens    map[string]*Token

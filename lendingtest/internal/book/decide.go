@@ -16,7 +16,7 @@ func (s *State) Decide(app *record.Application, offer *record.Offer) {
 	s.EmitApplication("WB_Under_Review", app)
 	declined, id := s.Decision.Declined, app.ID
 	decide := func(s *State, at time.Time) {
-		app := s.Applications.Get(id)
+		app := Get[record.Application](s.Tables, id)
 		switch {
 		case app == nil || app.Status != record.StatusUnderReview: // cancelled meanwhile
 		case declined:

@@ -26,7 +26,7 @@ func Wants(sub *record.Subscription, event string) bool {
 // Emit posts an event to all its subscribers. The id of the envelope is the id of the record, so
 // several events have the same id; the interface warns of such publishers.
 func (s *State) Emit(t Target, event, id string, data map[string]any) {
-	for _, sub := range s.Tables.SubscriptionsOf(t) {
+	for _, sub := range s.SubscriptionsOf(t) {
 		if sub.IsActive && Wants(sub, event) {
 			s.Post(sub, event, id, data)
 		}
@@ -51,7 +51,7 @@ func (s *State) EmitLoan(event string, loan *record.Loan, more map[string]any) {
 	data := map[string]any{"loanId": loan.ID, "applicationId": loan.ApplicationID, "customerId": loan.CustomerID}
 	maps.Copy(data, more)
 	t := Target{CustomerID: loan.CustomerID}
-	if app := s.Tables.Applications.Get(loan.ApplicationID); app != nil {
+	if app := Get[record.Application](s.Tables, loan.ApplicationID); app != nil {
 		t.PartnerID = app.PartnerID
 	}
 	s.Emit(t, event, loan.ID, data)

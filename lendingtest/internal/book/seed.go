@@ -1,8 +1,10 @@
 package book
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/lendingapi/lending-go/lendingtest/record"
@@ -12,6 +14,13 @@ import (
 
 // Seeded shows the row of an id to reads at once.
 func (s *State) Seeded(id string) { s.lag.seeded(s.Tables, id) }
+
+// add adds a record with an identifier, and shows it to reads at once.
+func add[T any](s *State, row *T) *T {
+	_, id, _ := about(Put(s.Tables, row))
+	s.Seeded(id)
+	return row
+}
 
 // AddAccount fills in the empty fields of an account and adds it.
 func (s *State) AddAccount(a record.Account) *record.Account {
@@ -34,7 +43,7 @@ func (s *State) AddCustomer(row record.Customer) *record.Customer {
 		row.Email = fmt.Sprintf("customer%d@example.com", s.sequences[Customer])
 	}
 	s.stamp(&row.CreatedUTC)
-	return s.Customers.add(s, row)
+	return add(s, &row)
 }
 
 func (s *State) stamp(t *record.Timestamp) {
@@ -50,7 +59,7 @@ func (s *State) AddApplication(a record.Application, partnerID string) *record.A
 	if a.CustomerID == "" {
 		a.CustomerID = s.AddCustomer(record.Customer{}).ID
 	}
-	if s.Customers.Get(a.CustomerID) == nil {
+	if Get[record.Customer](s.Tables, a.CustomerID) == nil {
 		panic("lendingtest: no customer " + a.CustomerID)
 	}
 	if a.ID == "" {
@@ -61,7 +70,7 @@ func (s *State) AddApplication(a record.Application, partnerID string) *record.A
 	}
 	a.PartnerID, a.Status = cmp.Or(a.PartnerID, partnerID), cmp.Or(a.Status, record.StatusCreated)
 	s.stamp(&a.CreatedUTC)
-	return s.Applications.add(s, a)
+	return add(s, &a)
 }
 
 // AddLoan adds a loan, and an application unless the loan names one.
@@ -70,7 +79,7 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 		panic("lendingtest: an amount of the loan is negative")
 	}
 	l = l.Clone()
-	app := s.Applications.Get(l.ApplicationID)
+	app := Get[record.Application](s.Tables, l.ApplicationID)
 	if l.ApplicationID == "" {
 		app = s.AddApplication(record.Application{CustomerID: l.CustomerID, Status: record.StatusLoanOpened}, partnerID)
 	}
@@ -87,7 +96,7 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 		l.AvailableBalance, l.IsEnabled = l.Amount, true
 	}
 	s.stamp(&l.CreatedUTC)
-	return s.Loans.add(s, l)
+	return add(s, &l)
 }
 
 // AddSubscription adds an active subscription with an id and a secret.
@@ -103,7 +112,7 @@ func (s *State) AddSubscription(sub record.Subscription, partnerID string) *reco
 		sub.Secret = s.NewSecret()
 	}
 	sub.IsActive = true
-	return s.Subscriptions.add(s, sub)
+	return add(s, &sub)
 }
 
 // identify gives identifiers to new rows.
@@ -120,28 +129,55 @@ func (s *State) identifyLoan(l *record.Loan) {
 	identify(s, Withdrawal, l.Withdrawals, func(w *record.Withdrawal) *string { return &w.ID })
 }
 
-// Set sets all fields of a JSON object in a record, or none. The names are those of a snapshot.
-func (s *State) Set(id string, fields json.RawMessage) error {
-	table := s.Tables.holder(id)
-	if table == nil {
-		return fmt.Errorf("no customer, application, loan or subscription %q", id)
+// Update calls f with a copy of a record, keeps the copy unless f fails, and posts the events of the change.
+func (s *State) Update(id string, f func(row any) error) error {
+	before, after := s.rows[id], clone(s.rows[id])
+	if err := f(after); err != nil {
+		return err
 	}
-	return table.set(s, id, fields)
+	s.rows[id] = after
+	s.changed(before, after)
+	s.Seeded(id)
+	return nil
 }
 
-func applicationChanged(s *State, before record.Application, a *record.Application) {
-	identify(s, Message, a.Messages, func(m *record.Message) *string { return &m.ID })
-	if a.Status == before.Status {
-		return
+// Set sets all fields of a JSON object in a record, or none, and never the identifier. The names are those of a snapshot.
+func (s *State) Set(id string, fields json.RawMessage) error {
+	if !s.Has(id) {
+		return fmt.Errorf("no customer, application, loan or subscription %q", id)
 	}
-	s.EmitApplication("WB_Application_Status_Changed", a)
-	if a.Status == record.StatusCancelled {
-		s.EmitApplication("WB_Application_Cancelled", a)
+	return s.Update(id, func(row any) error {
+		d := json.NewDecoder(bytes.NewReader(fields))
+		d.DisallowUnknownFields()
+		if err := d.Decode(row); err != nil {
+			return fmt.Errorf("set: %w", err)
+		}
+		if _, own, _ := about(row); own != id {
+			return errors.New("update cannot change the id; leave out the id in set")
+		}
+		return nil
+	})
+}
+
+// changed gives identifiers to new rows of a record, and posts the events of its change.
+func (s *State) changed(before, after any) {
+	switch row := after.(type) {
+	case *record.Application:
+		identify(s, Message, row.Messages, func(m *record.Message) *string { return &m.ID })
+		if row.Status == before.(*record.Application).Status {
+			return
+		}
+		s.EmitApplication("WB_Application_Status_Changed", row)
+		if row.Status == record.StatusCancelled {
+			s.EmitApplication("WB_Application_Cancelled", row)
+		}
+	case *record.Loan:
+		s.loanChanged(before.(*record.Loan), row)
 	}
 }
 
 // loanChanged posts events if the loan was enabled, disabled, closed or reopened.
-func loanChanged(s *State, before record.Loan, l *record.Loan) {
+func (s *State) loanChanged(before, l *record.Loan) {
 	s.identifyLoan(l)
 	if l.IsEnabled != before.IsEnabled {
 		s.EmitLoan("WB_Loan_Enabled_Or_Disabled", l, map[string]any{"isEnabled": l.IsEnabled})

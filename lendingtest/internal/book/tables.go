@@ -1,80 +1,116 @@
 package book
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// Tables are the records that reads see.
+// Tables are the records that reads see: pointers to customers, applications, loans and subscriptions.
 type Tables struct {
-	Customers     Table[record.Customer]
-	Applications  Table[record.Application]
-	Loans         Table[record.Loan]
-	Subscriptions Table[record.Subscription]
+	rows  map[string]any // by identifier
+	order []string       // identifiers in order of creation
 }
 
-func newTables() *Tables {
-	t := &Tables{}
-	t.Customers.schema = schema[record.Customer]{"customer", func(c *record.Customer) (*string, string) {
-		return &c.ID, c.Email
-	}, func(c *record.Customer) record.Customer { return *c }, func(*State, record.Customer, *record.Customer) {}}
-	t.Applications.schema = schema[record.Application]{"application", func(a *record.Application) (*string, string) {
-		return &a.ID, a.CustomerID
-	}, (*record.Application).Clone, applicationChanged}
-	t.Loans.schema = schema[record.Loan]{"loan", func(l *record.Loan) (*string, string) {
-		return &l.ID, l.ApplicationID
-	}, (*record.Loan).Clone, loanChanged}
-	t.Subscriptions.schema = schema[record.Subscription]{"subscription", func(s *record.Subscription) (*string, string) {
-		return &s.ID, ""
-	}, (*record.Subscription).Clone, func(*State, record.Subscription, *record.Subscription) {}}
-	return t
+func newTables() *Tables { return &Tables{rows: map[string]any{}} }
+
+// about returns what a record says of itself. The owner of a loan is its application, of an application its customer, of a
+// customer the e-mail.
+func about(row any) (kind, id, owner string) {
+	switch row := row.(type) {
+	case *record.Customer:
+		return "customer", row.ID, row.Email
+	case *record.Application:
+		return "application", row.ID, row.CustomerID
+	case *record.Loan:
+		return "loan", row.ID, row.ApplicationID
+	case *record.Subscription:
+		return "subscription", row.ID, ""
+	}
+	return "subscription", "", "" // only subscriptions can be deleted
 }
 
-func (t *Tables) all() []rows {
-	return []rows{&t.Loans, &t.Applications, &t.Customers, &t.Subscriptions}
-}
-
-// holder returns the table that has a record, or nil.
-func (t *Tables) holder(id string) rows {
-	for _, table := range t.all() {
-		if table.has(id) {
-			return table
-		}
+// clone returns a deep copy of a record.
+func clone(row any) any {
+	switch row := row.(type) {
+	case *record.Customer:
+		c := *row
+		return &c
+	case *record.Application:
+		c := row.Clone()
+		return &c
+	case *record.Loan:
+		c := row.Clone()
+		return &c
+	case *record.Subscription:
+		c := row.Clone()
+		return &c
 	}
 	return nil
 }
 
+// Put adds a record, or replaces the record with the same identifier. Put panics if that is a record of another kind.
+func Put[T any](t *Tables, row *T) *T {
+	t.put(row)
+	return row
+}
+
+func (t *Tables) put(row any) {
+	kind, id, _ := about(row)
+	if old := t.rows[id]; old == nil {
+		t.order = append(t.order, id)
+	} else if other, _, _ := about(old); other != kind {
+		panic(fmt.Sprintf("lendingtest: the identifier %q belongs to a record of another kind: %s", id, other))
+	}
+	t.rows[id] = row
+}
+
+// Get returns a record, or nil.
+func Get[T any](t *Tables, id string) *T {
+	row, _ := t.rows[id].(*T)
+	return row
+}
+
+// Where returns the records of a kind for which fits returns true.
+func Where[T any](t *Tables, fits func(*T) bool) (all []*T) {
+	for _, id := range t.order {
+		if row, ok := t.rows[id].(*T); ok && fits(row) {
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+// All returns the records of a kind.
+func All[T any](t *Tables) []*T { return Where(t, func(*T) bool { return true }) }
+
 // Has reports whether there is a record with this identifier.
-func (t *Tables) Has(id string) bool { return t.holder(id) != nil }
+func (t *Tables) Has(id string) bool { return t.rows[id] != nil }
+
+// Drop deletes a record.
+func (t *Tables) Drop(id string) {
+	delete(t.rows, id)
+	t.order = slices.DeleteFunc(t.order, func(other string) bool { return other == id })
+}
 
 // Target names the partner and the customer of an event.
 type Target struct{ PartnerID, CustomerID string }
 
 // SubscriptionsOf returns the subscriptions of the partner and of the customer.
 func (t *Tables) SubscriptionsOf(of Target) []*record.Subscription {
-	return t.Subscriptions.Where(func(sub *record.Subscription) bool {
+	return Where(t, func(sub *record.Subscription) bool {
 		return of.PartnerID != "" && sub.PartnerID == of.PartnerID || of.CustomerID != "" && sub.CustomerID == of.CustomerID
 	})
 }
 
 // ByEmail returns a customer with this e-mail address, or nil.
 func (t *Tables) ByEmail(email string) *record.Customer {
-	for _, row := range t.Customers.All() {
-		if strings.EqualFold(row.Email, email) {
-			return row
-		}
+	for _, row := range Where(t, func(row *record.Customer) bool { return strings.EqualFold(row.Email, email) }) {
+		return row
 	}
 	return nil
-}
-
-// Owner returns the owner of a record: a loan's application, an application's customer, a
-// customer's e-mail, or "".
-func (t *Tables) Owner(id string) string {
-	if table := t.holder(id); table != nil {
-		return table.ownerOf(id)
-	}
-	return ""
 }
 
 // Related returns the identifiers and their owners, without duplicates: for a loan its
@@ -84,19 +120,8 @@ func (t *Tables) Related(ids []string) (all []string) {
 	for _, id := range ids {
 		for id != "" && !seen[id] {
 			seen[id], all = true, append(all, id)
-			id = t.Owner(id)
+			_, _, id = about(t.rows[id])
 		}
 	}
 	return all
-}
-
-// copyOf returns the kind of the row with an id, and a function that copies the current row into other tables.
-func (t *Tables) copyOf(id string) (kind string, give func(*Tables)) {
-	for i, table := range t.all() {
-		if table.has(id) {
-			kind, give := table.copyOf(id)
-			return kind, func(to *Tables) { give(to.all()[i]) }
-		}
-	}
-	return t.Subscriptions.kind, func(to *Tables) { to.Subscriptions.Drop(id) } // only subscriptions can be deleted
 }

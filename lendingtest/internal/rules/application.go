@@ -63,7 +63,7 @@ func (c *Call) checkApplication(a *applicationRequest, at string) {
 // checkOwner adds an error if the customer is missing or unknown.
 func (c *Call) checkOwner(a *applicationRequest, at string) {
 	id := c.failed.identifier(at+"customerId", a.CustomerID)
-	if row := c.Customers.Get(id); id != "" && (row == nil || !c.mine(row.PartnerID)) {
+	if row := book.Get[record.Customer](c.Tables, id); id != "" && (row == nil || !c.mine(row.PartnerID)) {
 		c.failed.add(at+"customerId", "CustomerNotFound", "There is no such customer.")
 	}
 }
@@ -90,7 +90,7 @@ func (c *Call) newApplication(req applicationRequest, customerID string) *record
 		}
 	}
 	c.concern(app.ID)
-	return c.Applications.Put(app.ID, app)
+	return book.Put(c.Tables, app)
 }
 
 // createApplication also serves the route with an applicant. Its record is not published; this
@@ -148,18 +148,23 @@ func (c *Call) sendLink(app *record.Application, wanted bool) {
 		return
 	}
 	app.LinksSent++
-	c.Send(record.Sent{Kind: "application-link", To: c.Customers.Get(app.CustomerID).Email, ApplicationID: app.ID})
+	c.Send(record.Sent{Kind: "application-link", To: c.customerOf(app).Email, ApplicationID: app.ID})
 	c.EmitApplication("WB_Send_Application_Ready", app)
 }
 
+func (c *Call) customerOf(app *record.Application) *record.Customer {
+	return book.Get[record.Customer](c.Tables, app.CustomerID)
+}
+
 func (c *Call) customerApplications(row *record.Customer) any {
-	return wire(c.Applications.Where(func(a *record.Application) bool { return a.CustomerID == row.ID }))
+	return wire(book.Where(c.Tables, func(a *record.Application) bool { return a.CustomerID == row.ID }))
 }
 
 func (c *Call) partnerApplications() any {
 	partner := c.id("partnerId")
 	c.mustUse(partner)
-	return wire(page(c, c.Applications.Where(func(a *record.Application) bool { return a.PartnerID == partner }), 0))
+	all := book.Where(c.Tables, func(a *record.Application) bool { return a.PartnerID == partner })
+	return wire(page(c, all, 0))
 }
 
 // mustUse refuses the partner of another account.
@@ -225,7 +230,7 @@ func setZip(a *record.Application, zip string) {
 }
 
 func (c *Call) updateCustomerData(app *record.Application) any {
-	row := *c.Customers.Get(app.CustomerID)
+	row := *c.customerOf(app)
 	row.FirstName, row.LastName = c.required("firstname"), c.required("lastname")
 	row.Address, row.State, row.City = c.required("address"), c.required("state"), c.required("city")
 	row.SSN, row.MobileNumber = c.required("ssn"), c.required("mobile")
@@ -234,7 +239,7 @@ func (c *Call) updateCustomerData(app *record.Application) any {
 		row.MobileNumber = c.mobileNumber("mobile", row.MobileNumber)
 	}
 	c.valid()
-	*c.Customers.Get(app.CustomerID) = row
+	*c.customerOf(app) = row
 	return true
 }
 

@@ -224,7 +224,7 @@ func (c *Call) openLoan(app *record.Application) {
 		Amount: app.Offer.Amount, AvailableBalance: app.Offer.Amount, IsEnabled: true, CreatedUTC: c.Stamp(),
 	}
 	c.concern(loan.ID)
-	c.Loans.Put(loan.ID, loan)
+	book.Put(c.Tables, loan)
 	c.SetStatus(app, record.StatusLoanOpened)
 	c.EmitLoan("WB_Loan_Created", loan, nil)
 	c.EmitLoan("WB_Loan_Opened", loan, nil)

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
+	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
 // Both bulk routes are all or nothing in this model. The interface does not say.
@@ -16,7 +18,7 @@ func (c *Call) createCustomers() any {
 	var users []userRequest
 	c.decodeRequired(&users)
 	taken := map[string]bool{} // 10,000 lookups in 10,000 customers would hold up all other requests for seconds
-	for _, row := range c.Customers.All() {
+	for _, row := range book.All[record.Customer](c.Tables) {
 		taken[strings.ToLower(row.Email)] = true
 	}
 	for i, u := range users {

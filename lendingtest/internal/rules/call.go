@@ -212,8 +212,8 @@ func (c *Call) otherID(fact, id string) string {
 }
 
 // lookUp returns the record that a request names, and refuses the record of another partner as if there were none.
-func lookUp[T any](c *Call, what, parameter string, rows *book.Table[T], partnerOf func(*T) string) *T {
-	row := rows.Get(c.id(parameter))
+func lookUp[T any](c *Call, what, parameter string, partnerOf func(*T) string) *T {
+	row := book.Get[T](c.Tables, c.id(parameter))
 	switch {
 	case row == nil:
 		panic(notFound(what))
@@ -226,17 +226,20 @@ func lookUp[T any](c *Call, what, parameter string, rows *book.Table[T], partner
 }
 
 func (c *Call) application() *record.Application {
-	partnerOf := func(a *record.Application) string { return a.PartnerID }
-	return lookUp(c, "Application", "applicationId", &c.Applications, partnerOf)
+	return lookUp(c, "Application", "applicationId", func(a *record.Application) string { return a.PartnerID })
 }
 
 func (c *Call) customer() *record.Customer {
-	return lookUp(c, "Customer", "customerId", &c.Customers, func(row *record.Customer) string { return row.PartnerID })
+	return lookUp(c, "Customer", "customerId", func(row *record.Customer) string { return row.PartnerID })
 }
 
 func (c *Call) loan() *record.Loan {
-	partnerOf := func(l *record.Loan) string { return c.State.Applications.Get(l.ApplicationID).PartnerID }
-	return lookUp(c, "Loan", "loanId", &c.Loans, partnerOf)
+	return lookUp(c, "Loan", "loanId", func(l *record.Loan) string { return c.applicationOf(l).PartnerID })
+}
+
+// applicationOf returns the present application of a loan, also for reads that lag.
+func (c *Call) applicationOf(loan *record.Loan) *record.Application {
+	return book.Get[record.Application](c.State.Tables, loan.ApplicationID)
 }
 
 // required reads a required query parameter.

@@ -83,7 +83,7 @@ func (c *Call) newCustomer(u userRequest) *record.Customer {
 		MobileNumber: c.mobileNumber("", u.MobileNumber), Password: u.Password, CreatedUTC: c.Stamp(), PartnerID: c.account.PartnerID,
 	}
 	c.concern(row.ID)
-	return c.Customers.Put(row.ID, row)
+	return book.Put(c.Tables, row)
 }
 
 func userOf(row *record.Customer) userResponse {

@@ -9,7 +9,7 @@ import (
 )
 
 func (c *Call) customerLoans(row *record.Customer) any {
-	return wire(c.Loans.Where(func(l *record.Loan) bool { return l.CustomerID == row.ID }))
+	return wire(book.Where(c.Tables, func(l *record.Loan) bool { return l.CustomerID == row.ID }))
 }
 
 // paged is the envelope of the two paged lists.
@@ -134,7 +134,7 @@ func (c *Call) start(loan *record.Loan, p *book.Pending) record.Sent {
 	p.Code = c.NewCode("otp")
 	c.Pending[loan.ID] = p
 	m := c.Send(record.Sent{
-		Kind: "loan-otp", To: c.Customers.Get(loan.CustomerID).Email, Code: p.Code.Value,
+		Kind: "loan-otp", To: c.customerOf(c.applicationOf(loan)).Email, Code: p.Code.Value,
 		LoanID: loan.ID, ApplicationID: loan.ApplicationID,
 	})
 	c.EmitLoan("WB_Send_Loan_Otp", loan, nil)
@@ -150,7 +150,7 @@ func (c *Call) withdrawInvoice(loan *record.Loan) any {
 	var members map[string]json.RawMessage
 	c.decodeRequired(&members)
 	c.decodeRequired(&req)
-	stored := c.Applications.Get(loan.ApplicationID).Calculation
+	stored := c.applicationOf(loan).Calculation
 	c.failed.require("calculation", req.Calculation != nil)
 	c.valid()
 	switch {

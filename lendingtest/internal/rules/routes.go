@@ -174,7 +174,7 @@ func loanRoutes() []Route {
 		{Pattern: "GET /api/Loan/get-transactions/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return page(c, l.Transactions, takeCap) })},
 		{Pattern: "GET /api/Loan/get-transactions-paged/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return pageOf(c, l.Transactions) })},
 		{Pattern: "GET /api/Loan/get-withdrawals/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return pageOf(c, l.Withdrawals) })},
-		{Pattern: "GET /api/Loan/get-contract-documents/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return contracts(c.State.Applications.Get(l.ApplicationID)) })},
+		{Pattern: "GET /api/Loan/get-contract-documents/{loanId}", handle: on((*Call).loan, func(c *Call, l *record.Loan) any { return contracts(c.applicationOf(l)) })},
 		{Pattern: "GET /api/Loan/get-total-balance/{loanId}", handle: show((*Call).loan, totalBalance)},
 		{Pattern: "GET /api/Loan/get-repayment-balances/{loanId}", handle: show((*Call).loan, repaymentBalances)},
 		{Pattern: "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", handle: on((*Call).drawable, (*Call).withdrawLineOfCredit)},

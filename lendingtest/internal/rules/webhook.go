@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -81,7 +79,7 @@ func (c *Call) registerWebhook() any {
 			IsActive: req.IsActive == nil || *req.IsActive, PartnerID: t.PartnerID, CustomerID: t.CustomerID,
 		}
 		c.concern(sub.ID)
-		c.Subscriptions.Put(sub.ID, sub)
+		book.Put(c.Tables, sub)
 	}
 	sub.WebhookURI, sub.Webhooks = req.WebhookURI, append([]string{}, req.Webhooks...)
 	return nil
@@ -89,7 +87,7 @@ func (c *Call) registerWebhook() any {
 
 func (c *Call) unregisterWebhook(sub *record.Subscription) any {
 	c.object() // the body is required and ignored; the target is in the query
-	c.Subscriptions.Drop(sub.ID)
+	c.Drop(sub.ID)
 	return nil
 }
 
@@ -110,11 +108,9 @@ func (c *Call) updateWebhookURI() any {
 	return nil
 }
 
-// webhookHandler is the service's own test receiver. It keeps its events.
+// webhookHandler is the service's own test receiver. It accepts any object.
 func (c *Call) webhookHandler() any {
-	var fields map[string]json.RawMessage
-	c.decodeRequired(&fields)
-	c.Payloads.Add(bytes.Clone(c.Body), len(c.Body))
+	c.object()
 	return nil
 }
 
@@ -178,7 +174,7 @@ func (c *Call) allSubscriptions() any {
 		CustomerID string   `json:"customerId,omitempty"`
 	}
 	all := []summary{}
-	for _, sub := range c.Subscriptions.All() {
+	for _, sub := range book.All[record.Subscription](c.Tables) {
 		all = append(all, summary{sub.ID, sub.WebhookURI, sub.IsActive, sub.Webhooks, sub.PartnerID, sub.CustomerID})
 	}
 	return all
