@@ -128,14 +128,13 @@ func (c *Call) createCustomerAndApplication() any {
 	c.valid() // "validates before creating"
 	row := c.newCustomer(req.userRequest)
 	app := c.newApplication(req.applicationRequest, row.ID)
-	applicantID := c.addApplicant(app, req.Applicant)
+	created := fields{"customerId": row.ID, "applicationId": app.ID}
+	if id := c.addApplicant(app, req.Applicant); id != "" {
+		created["applicantId"] = id
+	}
 	c.EmitApplication("WB_Customer_And_Application_Created", app)
 	c.sendLink(app, sendLink)
-	return struct {
-		CustomerID    string `json:"customerId"`
-		ApplicationID string `json:"applicationId"`
-		ApplicantID   string `json:"applicantId,omitempty"`
-	}{row.ID, app.ID, applicantID}
+	return created
 }
 
 func (c *Call) sendApplicationLink(app *record.Application) any {

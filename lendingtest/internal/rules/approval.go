@@ -97,20 +97,14 @@ func (c *Call) setPrimaryBankAccount(app *record.Application) any {
 	return nil
 }
 
-// contract is this model's ContractDocumentResponse. An application has a contract once it has
-// an offer and an applicant.
-type contract struct {
-	ID            string `json:"id"`
-	ApplicationID string `json:"applicationId"`
-	Name          string `json:"name"`
-	IsSigned      bool   `json:"isSigned"`
-}
-
-func contracts(a *record.Application) []contract {
+// contracts returns this model's ContractDocumentResponse. An application has a contract once it has an offer and an applicant.
+func contracts(a *record.Application) []fields {
 	if a.Offer == nil || len(a.Applicants) == 0 {
-		return []contract{}
+		return []fields{}
 	}
-	return []contract{{a.ContractID, a.ID, "Business Loan Agreement", allSigned(a)}}
+	return []fields{{
+		"id": a.ContractID, "applicationId": a.ID, "name": "Business Loan Agreement", "isSigned": allSigned(a),
+	}}
 }
 
 func allSigned(a *record.Application) bool {
@@ -119,16 +113,10 @@ func allSigned(a *record.Application) bool {
 
 // contractDetails adds the terms and the signers.
 func contractDetails(app *record.Application) any {
-	type details struct {
-		contract
-		OfferID    string             `json:"offerId"`
-		Amount     record.Cents       `json:"amount"`
-		Terms      int                `json:"terms"`
-		Applicants []record.Applicant `json:"applicants"`
-	}
-	all := []details{}
-	for _, one := range contracts(app) {
-		all = append(all, details{one, app.Offer.ID, app.Offer.Amount, app.Offer.Terms, applicants(app)})
+	all := contracts(app)
+	for _, one := range all {
+		one["offerId"], one["amount"], one["terms"] = app.Offer.ID, app.Offer.Amount, app.Offer.Terms
+		one["applicants"] = applicants(app)
 	}
 	return all
 }
@@ -166,53 +154,12 @@ func (c *Call) signContract(app *record.Application) any {
 	return nil
 }
 
-func bankStatement(c *Call) record.Document {
-	return record.Document{Kind: "bank-statement", FileName: c.required("fileName")}
-}
-
-func anyTime(*Call, *record.Application, record.Document) {}
-
-func withOffer(c *Call, app *record.Application, _ record.Document) { unexpiredOffer(c, app) }
-
-func requiredDocument(c *Call) record.Document {
-	d := supportingDocument(c)
-	d.Kind = "required"
-	if id := c.required("supportingDocumentId"); id != "" {
-		d.RequirementID = c.failed.identifier("supportingDocumentId", id)
-	}
-	c.concern(d.RequirementID)
-	return d
-}
-
-func whileRequired(c *Call, app *record.Application, d record.Document) {
-	unexpiredOffer(c, app)
-	i := slices.IndexFunc(app.Requirements, func(r record.Requirement) bool { return r.ID == d.RequirementID })
-	if i < 0 {
-		refuse("RequirementNotFound", "The application has no such required document.")
-	}
-	if app.Requirements[i].FileType != d.FileType {
-		refuse("FileTypeMismatch", "The document type is not the required one.")
-	}
-}
-
-func supportingDocument(c *Call) record.Document {
-	return record.Document{Kind: "supporting", FileName: c.required("fileName"), FileType: c.required("fileType")}
-}
-
 // fulfil marks a requirement as fulfilled. After the last requirement the application is
 // reviewed.
-func (c *Call) fulfil(app *record.Application, requirementID string) {
-	open, changed := 0, false
-	for i := range app.Requirements {
-		r := &app.Requirements[i]
-		if r.ID == requirementID && !r.IsSubmitted {
-			r.IsSubmitted, changed = true, true
-		}
-		if !r.IsSubmitted {
-			open++
-		}
-	}
-	if changed && open == 0 {
+func (c *Call) fulfil(app *record.Application, i int) {
+	changed := !app.Requirements[i].IsSubmitted
+	app.Requirements[i].IsSubmitted = true
+	if changed && !slices.ContainsFunc(app.Requirements, func(r record.Requirement) bool { return !r.IsSubmitted }) {
 		c.EmitApplication("WB_Under_Review", app)
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// user is the service's FullApplicationUser.
-type user struct {
-	ID                string           `json:"id"`
-	Username          string           `json:"username"`
-	RequiresTwoFactor bool             `json:"requiresTwoFactor"`
-	Token             string           `json:"token"`
-	ExpiresUTC        record.Timestamp `json:"expiresUTC"`
+// user returns the service's FullApplicationUser.
+func user(a *record.Account, t book.Token, requiresTwoFactor bool) any {
+	return fields{
+		"id": userID(a), "username": a.Username, "requiresTwoFactor": requiresTwoFactor, "token": t.Token,
+		"expiresUTC": record.Timestamp{Time: t.Expires},
+	}
 }
 
 // login answers with a token, or sends a code and says so.
@@ -37,7 +36,7 @@ func (c *Call) login() any {
 	c.TwoFactor[a.Username] = &code
 	c.Send(record.Sent{Kind: "two-factor", To: a.Username, Code: code.Value})
 	c.Emit(book.Target{PartnerID: a.PartnerID}, "WB_Send_Two_Factor_Code", userID(a), map[string]any{"username": a.Username})
-	return user{ID: userID(a), Username: a.Username, RequiresTwoFactor: true}
+	return user(a, book.Token{}, true)
 }
 
 // validateTwoFactor completes a sign-in. A code works once only.
@@ -64,10 +63,7 @@ func (c *Call) refreshToken() any {
 	return c.Issue(c.account.Username).Token
 }
 
-func (c *Call) signedIn(a *record.Account) user {
-	t := c.Issue(a.Username)
-	return user{ID: userID(a), Username: a.Username, Token: t.Token, ExpiresUTC: record.Timestamp{Time: t.Expires}}
-}
+func (c *Call) signedIn(a *record.Account) any { return user(a, *c.Issue(a.Username), false) }
 
 // userID returns the user id of sign-in responses. The id is not a token.
 func userID(a *record.Account) string {

@@ -9,66 +9,44 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// bankingData is this model's BankingDataRequest.
-type bankingData struct {
-	Accounts []struct {
-		AccountName   string `json:"accountName"`
-		AccountNumber string `json:"accountNumber"`
-		RoutingNumber string `json:"routingNumber"`
-		AccountType   string `json:"accountType"`
-		Balance       any    `json:"balance"`
-		Transactions  []struct {
-			Date        string `json:"date"`
-			Description string `json:"description"`
-			Amount      any    `json:"amount"`
-		} `json:"transactions"`
-	} `json:"accounts"`
-}
-
-// accounts checks the record: at least one account, and amounts as strings.
-func (b *bankingData) accounts(f *failures) []record.BankAccount {
-	if len(b.Accounts) == 0 {
-		f.add("accounts", "Required", "At least one bank account is required.")
+// bankingData reads this model's BankingDataRequest: at least one account, and amounts as numbers in strings. The body
+// is optional.
+func (c *Call) bankingData() (accounts []record.BankAccount, present bool) {
+	var req struct {
+		Accounts []record.BankAccount `json:"accounts"`
 	}
-	var all []record.BankAccount
-	for i, a := range b.Accounts {
+	if !c.decode(&req) {
+		return nil, false
+	}
+	if len(req.Accounts) == 0 {
+		c.failed.add("accounts", "Required", "At least one bank account is required.")
+	}
+	for i, a := range req.Accounts {
 		at := fmt.Sprintf("accounts[%d].", i)
-		f.require(at+"accountNumber", a.AccountNumber != "")
-		row := record.BankAccount{
-			AccountName: a.AccountName, AccountNumber: a.AccountNumber, RoutingNumber: a.RoutingNumber,
-			AccountType: a.AccountType, Balance: amountText(at+"balance", a.Balance, f), Transactions: []record.BankTransaction{},
-		}
+		c.failed.require(at+"accountNumber", a.AccountNumber != "")
+		c.checkAmount(at+"balance", a.Balance)
 		for j, t := range a.Transactions {
-			row.Transactions = append(row.Transactions, record.BankTransaction{
-				Date: t.Date, Description: t.Description,
-				Amount: amountText(fmt.Sprintf("%stransactions[%d].amount", at, j), t.Amount, f),
-			})
+			c.checkAmount(fmt.Sprintf("%stransactions[%d].amount", at, j), t.Amount)
 		}
-		all = append(all, row)
+		req.Accounts[i].Transactions = list(a.Transactions)
 	}
-	return all
+	c.valid()
+	return req.Accounts, true
 }
 
-// amountText reads an amount, which must be a number in a string.
-func amountText(field string, v any, f *failures) string {
-	s, ok := v.(string)
-	if !ok {
-		f.add(field, "InvalidType", "The amount is not a string.")
-	} else if _, ok := record.ParseCents(s); !ok {
-		f.add(field, "InvalidAmount", "The amount is not a number of at most two decimals.")
+func (c *Call) checkAmount(field, amount string) {
+	if _, ok := record.ParseCents(amount); !ok {
+		c.failed.add(field, "InvalidAmount", "The amount is not a number of at most two decimals.")
 	}
-	return s
 }
 
 // addBankingData adds accounts, or updates the accounts with a known number. The interface makes
 // the body optional: without a body nothing changes and the response is false.
 func (c *Call) addBankingData(app *record.Application) any {
-	var req bankingData
-	if !c.decode(&req) {
+	accounts, present := c.bankingData()
+	if !present {
 		return false
 	}
-	accounts := req.accounts(&c.failed)
-	c.valid()
 	twice := c.learned("same value", "1 accounts, then 2")
 	for _, a := range accounts {
 		upsertAccount(app, a, twice)
@@ -94,10 +72,9 @@ func upsertAccount(app *record.Application, a record.BankAccount, twice bool) {
 
 // quickTest reports whether the data would lead to an offer, and stores nothing.
 func (c *Call) quickTest(app *record.Application) any {
-	var req bankingData
-	accounts := app.Accounts
-	if c.decode(&req) {
-		accounts = req.accounts(&c.failed)
+	accounts, present := c.bankingData()
+	if !present {
+		accounts = app.Accounts
 	}
 	_, enough := underwrite(accounts)
 	return enough

@@ -10,11 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,12 +152,16 @@ func (c *Call) decode(v any) (present bool) {
 	}
 	err := json.Unmarshal(body, v)
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		c.invalid(strings.TrimSuffix("$."+cmp.Or(te.Field, misfit(body, v)), "."), "InvalidType", "The JSON value could not be converted.")
+		field := position.ReplaceAllString("$."+cmp.Or(te.Field, misfit(body, v)), "")
+		c.invalid(field, "InvalidType", "The JSON value could not be converted.")
 	} else if err != nil {
 		c.invalid("$", "InvalidJson", "The body is not valid JSON.")
 	}
 	return true
 }
+
+// position is what not every version of encoding/json names of a field.
+var position = regexp.MustCompile(`\.\d+|\.$`)
 
 // misfit names the member of body that does not fit v. Since Go 1.27 encoding/json does not name
 // the member if its type decodes itself.
@@ -287,28 +293,17 @@ func (c *Call) number(name string, otherwise int) int {
 // takeCap is the limit on loan lists and communication lists.
 const takeCap = 200
 
-// window returns the part of a list of n rows that skip and take select. limit caps take; 0 means
-// no cap.
-func (c *Call) window(n, limit int) (first, last int) {
-	first = min(c.number("skip", 0), n)
-	take := c.number("take", 2147483647)
+// page cuts a list by skip and take, in the order of a real service. limit caps take; 0 means no cap.
+func page[T any](c *Call, rows []T, limit int) []T {
+	skip, take := c.number("skip", 0), c.number("take", math.MaxInt32)
 	if known := c.Learned("take cap", c.Route.Action()); known != "" {
 		limit, _ = strconv.Atoi(known) // 0 for "none up to 201 records"
 	}
 	if limit > 0 {
 		take = min(take, limit)
 	}
-	return first, first + min(take, n-first)
-}
-
-// page cuts a list by skip and take.
-func page[T any](c *Call, rows []T, limit int) []T {
-	first, last := c.window(len(rows), limit)
-	return inPages(c, list(rows[first:last]))
-}
-
-// inPages returns a page in the order of a real service.
-func inPages[T any](c *Call, rows []T) []T {
+	rows = rows[min(skip, len(rows)):]
+	rows = list(rows[:min(take, len(rows))])
 	if c.learned("pages", "another order") {
 		slices.Reverse(rows)
 	}

@@ -20,15 +20,6 @@ type userRequest struct {
 	MobileNumber string `json:"mobileNumber"`
 }
 
-// userResponse has the id, which the interface names, and the given fields.
-type userResponse struct {
-	ID           string `json:"id"`
-	FirstName    string `json:"firstName"`
-	LastName     string `json:"lastName"`
-	Email        string `json:"email"`
-	MobileNumber string `json:"mobileNumber"`
-}
-
 const nameLimit = 50
 
 // checkUser adds the validation errors of u; at is the prefix of the field names.
@@ -86,10 +77,6 @@ func (c *Call) newCustomer(u userRequest) *record.Customer {
 	return book.Put(c.Tables, row)
 }
 
-func userOf(row *record.Customer) userResponse {
-	return userResponse{ID: row.ID, FirstName: row.FirstName, LastName: row.LastName, Email: row.Email, MobileNumber: row.MobileNumber}
-}
-
 func (c *Call) createCustomer() any {
 	var req userRequest
 	c.decodeRequired(&req)
@@ -98,7 +85,7 @@ func (c *Call) createCustomer() any {
 	c.valid()
 	row := c.newCustomer(req)
 	c.EmitCustomer("WB_Customer_Created", row)
-	return userOf(row)
+	return plain.Wire(row)
 }
 
 // customerByEmail answers with 204 if there is no customer: some reads of the service have no

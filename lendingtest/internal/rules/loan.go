@@ -12,25 +12,16 @@ func (c *Call) customerLoans(row *record.Customer) any {
 	return wire(book.Where(c.Tables, func(l *record.Loan) bool { return l.CustomerID == row.ID }))
 }
 
-// paged is the envelope of the two paged lists.
-type paged[T any] struct {
-	Data       []T `json:"data"`
-	TotalCount int `json:"totalCount"`
-}
-
-// pageOf returns a page. The request's descending sets the order.
-func pageOf[T any](c *Call, rows []T) paged[T] {
-	first, last := c.window(len(rows), takeCap)
-	data := append([]T{}, rows[first:last]...)
+// pageOf returns a page and the length of the whole list. The request's descending sets the order.
+func pageOf[T any](c *Call, rows []T) any {
+	rows, total := list(rows), len(rows)
 	if c.flag("descending") && !c.learned("descending", "ignored") {
-		data = append(data[:0], rows[len(rows)-last:len(rows)-first]...)
-		slices.Reverse(data)
+		slices.Reverse(rows)
 	}
-	total := len(rows)
 	if c.learned("totals", "another number") {
-		total -= first
+		total -= min(total, c.number("skip", 0))
 	}
-	return paged[T]{Data: inPages(c, data), TotalCount: total}
+	return fields{"data": page(c, rows, takeCap), "totalCount": total}
 }
 
 func totalBalance(loan *record.Loan) any {
@@ -51,22 +42,14 @@ func (c *Call) earlyRepayment(loan *record.Loan) any {
 	return fields{"loanId": loan.ID, "amount": loan.Balance, "validUntilUTC": record.Timestamp{Time: c.Now().AddDate(0, 0, 1)}}
 }
 
-// calculated is this model's CalculationResponse: two percent for each term.
-type calculated struct {
-	record.Calculation
-	ApplicationID   string       `json:"applicationId"`
-	AdvanceRate     float64      `json:"advanceRate"`
-	Fee             record.Cents `json:"fee"`
-	TotalRepayment  record.Cents `json:"totalRepayment"`
-	RepaymentAmount record.Cents `json:"repaymentAmount"`
-}
-
-func calculate(app *record.Application, k record.Calculation) calculated {
+// calculate returns this model's CalculationResponse: two percent for each term.
+func calculate(app *record.Application, k record.Calculation) fields {
 	fee := k.Amount * record.Cents(k.Terms) / 50
 	total := k.Amount + fee
-	return calculated{
-		Calculation: k, ApplicationID: app.ID, AdvanceRate: advanceRate,
-		Fee: fee, TotalRepayment: total, RepaymentAmount: total / record.Cents(max(k.Terms, 1)),
+	return fields{
+		"amount": k.Amount, "percentOfIncome": k.PercentOfIncome, "terms": k.Terms,
+		"fixedRepaymentCalculation": k.FixedRepaymentCalculation, "applicationId": app.ID, "advanceRate": advanceRate,
+		"fee": fee, "totalRepayment": total, "repaymentAmount": total / record.Cents(max(k.Terms, 1)),
 	}
 }
 
@@ -100,7 +83,7 @@ func (c *Call) invoiceCalculation(app *record.Application) any {
 
 // calculationSlider calculates for three, six and twelve terms.
 func (c *Call) calculationSlider(app *record.Application) any {
-	k, all := c.readCalculation(app), []calculated{}
+	k, all := c.readCalculation(app), []fields{}
 	for _, terms := range []int{3, 6, 12} {
 		k.Terms = terms
 		all = append(all, calculate(app, k))

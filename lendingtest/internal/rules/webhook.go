@@ -165,17 +165,12 @@ func (c *Call) subscription() any {
 
 // allSubscriptions returns no secrets.
 func (c *Call) allSubscriptions() any {
-	type summary struct {
-		ID         string   `json:"id"`
-		WebhookURI string   `json:"webhookUri"`
-		IsActive   bool     `json:"isActive"`
-		Webhooks   []string `json:"webhooks"`
-		PartnerID  string   `json:"partnerId,omitempty"`
-		CustomerID string   `json:"customerId,omitempty"`
-	}
-	all := []summary{}
+	all := []fields{}
 	for _, sub := range book.All[record.Subscription](c.Tables) {
-		all = append(all, summary{sub.ID, sub.WebhookURI, sub.IsActive, sub.Webhooks, sub.PartnerID, sub.CustomerID})
+		all = append(all, fields{
+			"id": sub.ID, "webhookUri": sub.WebhookURI, "isActive": sub.IsActive, "webhooks": sub.Webhooks,
+			"partnerId": sub.PartnerID, "customerId": sub.CustomerID,
+		})
 	}
 	return all
 }
