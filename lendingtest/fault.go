@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,7 +25,7 @@ type Fault struct {
 	// set.
 	Status int `json:"status,omitempty"`
 	// Body is the body for Status. Nil means a ProblemDetails, empty means no body.
-	Body []byte `json:"body,omitempty"`
+	Body []byte `json:"body,omitzero"`
 	// ContentType is the content type of Body. Empty means no such header.
 	ContentType string `json:"contentType,omitempty"`
 	// Header is added to the response with Status.
@@ -220,13 +219,8 @@ func (f Fault) answer(b *book.Book, path string) *rules.Answer {
 	if f.RetryAfter > 0 {
 		a.Header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
 	}
-	for name := range f.Header {
-		a.Header.Del(name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Header)) { // two spellings are one name
-		for _, value := range f.Header[name] {
-			a.Header.Add(name, value)
-		}
+	for name, values := range f.Header {
+		a.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	return a
 }

@@ -1,6 +1,7 @@
 package lendingtest
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -18,50 +19,39 @@ var errTooManyLate = rules.Refuse(http.StatusServiceUnavailable, "TooManyLate", 
 type lateRuns struct {
 	mu      sync.Mutex
 	waiting int
-	idle    chan struct{} // closed when none waits, nil if there is none
-	forget  chan struct{} // closed when the waiting mutations are cancelled
-	closed  bool          // no mutation waits any more
+	idle    chan struct{} // closed when none waits
+	forget  func()
+	kept    context.Context //nolint:containedctx // of the waiting mutations: it ends with the next clear
 }
 
-// drop cancels the waiting mutations, with closed also those to come.
-func (l *lateRuns) drop(closed bool) {
+// clear cancels the waiting mutations.
+func (l *lateRuns) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = l.closed || closed
 	if l.forget != nil {
-		close(l.forget)
-		l.forget = nil
+		l.forget()
 	}
+	l.kept, l.forget = context.WithCancel(context.Background())
 }
 
 // reserve makes room for a mutation. The result starts the mutation, which runs after d unless it
 // is cancelled before.
-func (l *lateRuns) reserve(d time.Duration, run func()) (start func(), refused *rules.Problem) {
+func (l *lateRuns) reserve(d time.Duration, closed <-chan struct{}, run func()) (start func(), refused *rules.Problem) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return func() {}, nil
-	case l.waiting >= maxLate:
+	if l.waiting >= maxLate {
 		return nil, errTooManyLate
 	}
-	if l.forget == nil {
-		l.forget = make(chan struct{})
-	}
-	if l.idle == nil {
+	if l.waiting == 0 {
 		l.idle = make(chan struct{})
 	}
 	l.waiting++
-	forget := l.forget
+	kept := l.kept
 	return func() {
 		go func() {
 			defer l.leave()
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
+			if pause(kept, d, closed) {
 				run()
-			case <-forget:
 			}
 		}()
 	}, nil
@@ -72,7 +62,6 @@ func (l *lateRuns) leave() {
 	defer l.mu.Unlock()
 	if l.waiting--; l.waiting == 0 {
 		close(l.idle)
-		l.idle = nil
 	}
 }
 
@@ -80,5 +69,8 @@ func (l *lateRuns) leave() {
 func (l *lateRuns) busy() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.waiting == 0 {
+		return nil
+	}
 	return l.idle
 }

@@ -145,7 +145,7 @@ func (x *exchange) run() (a *rules.Answer, refused *rules.Problem) {
 // serveLate answers the caller and executes the mutation later.
 func (x *exchange) serveLate() {
 	r := x.call.Request
-	start, refused := x.lateRuns.reserve(x.fault.Late, func() { // before the response: the caller may call Wait at once
+	start, refused := x.lateRuns.reserve(x.fault.Late, x.done, func() { // before the response: the caller may call Wait at once
 		_, _ = x.run() // no caller is left
 		var e Request
 		x.change(func() { e = x.rec.entry.copy() })
@@ -198,9 +198,6 @@ func (x *exchange) send(a *rules.Answer) {
 // readBody reads the whole body, so that the request log has it in any case, and because a sender in the middle of a long
 // body may not read an early response.
 func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool) {
-	if r.Body == nil {
-		return nil, false
-	}
 	limit, _ := f.sizeLimit()
 	if r.ContentLength > limit {
 		return nil, true

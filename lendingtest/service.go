@@ -47,6 +47,7 @@ func New(opts ...Option) *Service {
 	s.basePath, s.httpHost, s.onlySeen = cfg.basePath, cfg.mayReceiveHTTP, cfg.onlySeen
 	s.ledger.clear()
 	s.faultPlan.clear()
+	s.lateRuns.clear()
 	s.serveRoutes()
 	s.begin()
 	return s
@@ -70,7 +71,6 @@ func (s *Service) Transport() http.RoundTripper { return transport{s} }
 func (s *Service) Close() {
 	s.closing.Do(func() { close(s.done) })
 	s.post.Close()
-	s.lateRuns.drop(true)
 	s.clock.Close()
 	_ = s.Wait(context.Background()) // returns, because all tasks are cancelled
 }
@@ -84,7 +84,7 @@ func (s *Service) Close() {
 func (s *Service) Reset() {
 	s.clock.Reset()
 	s.book.Reset()
-	s.lateRuns.drop(false)
+	s.lateRuns.clear()
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.post.Reset()

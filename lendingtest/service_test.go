@@ -177,6 +177,11 @@ func TestSeedAndSnapshot(t *testing.T) {
 	snap = r.Snapshot()
 	assert.NotEmpty(t, snap.Loans[0].Transactions[0].ID, "new rows have an identifier")
 	assert.NotEmpty(t, snap.Applications[0].Messages[0].ID)
+	added := r.AddLoan(lendingtest.Loan{
+		Transactions: make([]lendingtest.Transaction, 2), Withdrawals: make([]lendingtest.Withdrawal, 1),
+	})
+	assert.NotEmpty(t, added.Withdrawals[0].ID)
+	assert.NotEqual(t, added.Transactions[0].ID, added.Transactions[1].ID)
 	assert.Panics(t, func() { r.UpdateLoan("x", func(*lendingtest.Loan) {}) })
 }
 

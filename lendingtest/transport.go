@@ -1,12 +1,12 @@
 package lendingtest
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"syscall"
 	"testing/iotest"
 )
@@ -15,8 +15,13 @@ import (
 type transport struct{ handler http.Handler }
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
 	if req.Body != nil {
 		defer req.Body.Close()
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
 	}
 	if err := req.Context().Err(); err != nil {
 		return nil, err
@@ -25,22 +30,16 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/1.1", 1, 1
 	in.RequestURI = req.URL.RequestURI()
 	in.RemoteAddr = "127.0.0.1:0"
+	in.Body = io.NopCloser(bytes.NewReader(body))
 	if in.Host == "" {
 		in.Host = req.URL.Host
 	}
-	w := &memoryWriter{ResponseRecorder: httptest.NewRecorder()}
-	body := &sentBody{ReadCloser: in.Body}
-	if in.Body != nil {
-		in.Body = body
-	}
-	aborted := w.serve(t.handler, in)
+	w := &httptest.ResponseRecorder{Body: new(bytes.Buffer)} // without a Code until the response begins
+	aborted := serve(t.handler, w, in)
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	if err := body.failed.Load(); err != nil { // net/http cannot send the rest either
-		return nil, *err
-	}
-	if aborted && !w.wrote {
+	if aborted && w.Code == 0 {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	resp := w.Result()
@@ -53,39 +52,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// sentBody remembers the error of reading a request's body.
-type sentBody struct {
-	io.ReadCloser
-	failed atomic.Pointer[error] // the handler may read in another goroutine
-}
-
-func (b *sentBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		b.failed.Store(&err)
-	}
-	return n, err
-}
-
-// memoryWriter knows whether the response has begun.
-type memoryWriter struct {
-	*httptest.ResponseRecorder
-	wrote bool
-}
-
-func (w *memoryWriter) WriteHeader(status int) {
-	if status >= 200 { // skips interim responses
-		w.wrote = true
-		w.ResponseRecorder.WriteHeader(status)
-	}
-}
-
-func (w *memoryWriter) Write(b []byte) (int, error) {
-	w.wrote = true
-	return w.ResponseRecorder.Write(b)
-}
-
-func (w *memoryWriter) serve(h http.Handler, r *http.Request) (aborted bool) {
+// serve reports whether the handler has aborted the response.
+func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {

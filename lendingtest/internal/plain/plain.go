@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"strings"
 	"sync"
 	"time"
 )
@@ -37,6 +36,16 @@ func (d *span) UnmarshalText(b []byte) error {
 	parsed, err := time.ParseDuration(string(b))
 	*d = span(parsed)
 	return err
+}
+
+// text is a byte slice whose JSON is a string.
+type text []byte
+
+func (t text) MarshalText() ([]byte, error) { return t, nil }
+
+func (t *text) UnmarshalText(b []byte) error {
+	*t = append(text{}, b...)
+	return nil
 }
 
 var (
@@ -72,10 +81,8 @@ func shadowOf(t reflect.Type, wire bool) shadow {
 		switch f.Type {
 		case durations:
 			f.Type = reflect.TypeFor[span]()
-		case byteTexts: // an optional text may be empty and present
-			if f.Type = reflect.TypeFor[string](); strings.HasSuffix(f.Tag.Get("json"), ",omitempty") {
-				f.Type = reflect.TypeFor[*string]()
-			}
+		case byteTexts:
+			f.Type = reflect.TypeFor[text]()
 		}
 		fields, s.from = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag}), append(s.from, i)
 	}
@@ -89,13 +96,7 @@ func of(v reflect.Value, wire bool) reflect.Value {
 	s := shadowOf(v.Type(), wire)
 	to := reflect.New(s.t).Elem()
 	for i, from := range s.from {
-		value, field := v.Field(from), to.Field(i)
-		if field.Kind() != reflect.Pointer || value.Type() != byteTexts {
-			field.Set(value.Convert(field.Type()))
-		} else if !value.IsNil() {
-			text := string(value.Bytes())
-			field.Set(reflect.ValueOf(&text))
-		}
+		to.Field(i).Set(v.Field(from).Convert(to.Field(i).Type()))
 	}
 	return to
 }
@@ -127,12 +128,7 @@ func Unmarshal(b []byte, v any) error {
 		return err
 	}
 	for i, at := range s.from {
-		value, field := read.Elem().Field(i), original.Field(at)
-		if value.Kind() != reflect.Pointer || field.Type() != byteTexts {
-			field.Set(value.Convert(field.Type()))
-		} else if !value.IsNil() {
-			field.SetBytes([]byte(value.Elem().String()))
-		}
+		original.Field(at).Set(read.Elem().Field(i).Convert(original.Field(at).Type()))
 	}
 	return nil
 }
