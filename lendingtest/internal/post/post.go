@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,7 +34,7 @@ type Office struct {
 	mode      record.DeliveryMode
 	queues    map[string][]letter // by receiver
 	waiting   int                 // in all queues
-	delivered recent.Log[letter]
+	delivered recent.Log[record.Delivery]
 	closed    bool
 	numbered  int             // number of deliveries
 	posting   map[string]bool // receivers with a goroutine
@@ -42,37 +43,37 @@ type Office struct {
 	run       context.Context //nolint:containedctx // of all deliveries: it ends with the next Reset, or with Close
 }
 
-// letter is a delivery with its secrets.
+// letter is a delivery on its way.
 type letter struct {
 	record.Delivery
-	secret string
-	tries  int // so far
+	id, event, uri string
+	data           json.RawMessage
+	secret         string
+	tries          int // so far
 }
 
 // Put makes a delivery for a subscriber and posts it.
 func (o *Office) Put(sub *record.Subscription, event, id string, data map[string]any) {
-	now := o.Now()
-	body := plain.JSON(struct {
-		ID              string         `json:"id"`
-		WebhookEvent    string         `json:"webhookEvent"`
-		Data            map[string]any `json:"data"`
-		CreationTimeUTC string         `json:"creationTimeUtc"`
-	}{id, event, data, now.Format(record.StampForm + "Z")})
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	d := o.dated(letter{id: id, event: event, uri: sub.WebhookURI, data: plain.JSON(data), secret: sub.Secret})
 	for range o.mode.Copies + 1 {
-		o.wait(letter{record.Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body}, sub.Secret, 0})
+		o.wait(d)
 	}
 }
 
-// again posts a delivery like the real service does: the same event with a new creation time, and
-// therefore another body and signature.
-func (o *Office) again(d letter) {
+// dated returns a delivery of now. A retry of the real service, too, has a new creation time, and therefore another
+// body and signature.
+func (o *Office) dated(d letter) letter {
 	now := o.Now()
-	at := bytes.LastIndex(d.Body, []byte(`"creationTimeUtc":`)) // the last member
-	body := append(bytes.Clone(d.Body[:at]), now.Format(`"creationTimeUtc":"`+record.StampForm+`Z"}`)...)
-	d.Delivery = record.Delivery{Time: now, Event: d.Event, URI: d.URI, Body: body}
-	o.wait(d)
+	body := plain.JSON(struct {
+		ID              string          `json:"id"`
+		WebhookEvent    string          `json:"webhookEvent"`
+		Data            json.RawMessage `json:"data"`
+		CreationTimeUTC string          `json:"creationTimeUtc"`
+	}{d.id, d.event, d.data, now.Format(record.StampForm + "Z")})
+	d.Delivery = record.Delivery{Time: now, Event: d.event, URI: d.uri, Body: body}
+	return d
 }
 
 // wait adds a delivery to the queue. If the queues are full, the delivery fails, and the log of
@@ -83,7 +84,7 @@ func (o *Office) wait(d letter) {
 	}
 	if o.waiting >= recent.Rows {
 		d.Err = "lendingtest: the delivery was dropped: 10,000 deliveries wait for slow receivers"
-		o.keep(&d)
+		o.keep(&d.Delivery)
 		return
 	}
 	if o.queues == nil {
@@ -96,7 +97,7 @@ func (o *Office) wait(d letter) {
 }
 
 // keep records a finished delivery with the next number.
-func (o *Office) keep(d *letter) {
+func (o *Office) keep(d *record.Delivery) {
 	o.numbered++
 	d.Number = o.numbered
 	o.delivered.Add(*d, len(d.Body)+len(d.URI))
@@ -136,9 +137,9 @@ func (o *Office) deliver(receiver string) {
 		}
 		o.mu.Lock()
 		if ctx == o.run {
-			o.keep(&d)
+			o.keep(&d.Delivery)
 			if d.tries++; d.Status/100 != 2 && d.tries <= o.mode.Retries {
-				o.again(d)
+				o.wait(o.dated(d))
 			}
 		}
 		o.mu.Unlock()
@@ -222,11 +223,7 @@ func (o *Office) SetMode(m record.DeliveryMode) {
 func (o *Office) Deliveries() []record.Delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all := []record.Delivery{}
-	for _, d := range o.delivered.Rows() {
-		all = append(all, d.Delivery)
-	}
-	return all
+	return o.delivered.All()
 }
 
 // Busy returns a channel that is closed when no delivery is in progress, or nil if none is.
@@ -240,7 +237,7 @@ func (o *Office) Busy() <-chan struct{} {
 func (o *Office) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mode, o.delivered, o.numbered = record.DeliveryMode{}, recent.Log[letter]{}, 0
+	o.mode, o.delivered, o.numbered = record.DeliveryMode{}, recent.Log[record.Delivery]{}, 0
 	o.empty()
 	o.run = nil
 }

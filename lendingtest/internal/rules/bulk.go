@@ -30,11 +30,11 @@ func (c *Call) createCustomers() any {
 		taken[email] = true
 	}
 	c.valid()
-	all := []any{}
+	all := []fields{}
 	for _, u := range users {
 		row := c.newCustomer(u)
 		c.EmitCustomer("WB_Customer_Created", row)
-		all = append(all, plain.Wire(row))
+		all = append(all, userOf(row))
 	}
 	return all
 }

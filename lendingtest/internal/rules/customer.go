@@ -77,6 +77,13 @@ func (c *Call) newCustomer(u userRequest) *record.Customer {
 	return book.Put(c.Tables, row)
 }
 
+// userOf returns a UserResponse: the id, which the interface names, and the given fields.
+func userOf(row *record.Customer) fields {
+	return fields{
+		"id": row.ID, "firstName": row.FirstName, "lastName": row.LastName, "email": row.Email, "mobileNumber": row.MobileNumber,
+	}
+}
+
 func (c *Call) createCustomer() any {
 	var req userRequest
 	c.decodeRequired(&req)
@@ -85,7 +92,7 @@ func (c *Call) createCustomer() any {
 	c.valid()
 	row := c.newCustomer(req)
 	c.EmitCustomer("WB_Customer_Created", row)
-	return plain.Wire(row)
+	return userOf(row)
 }
 
 // customerByEmail answers with 204 if there is no customer: some reads of the service have no

@@ -167,10 +167,14 @@ func (c *Call) subscription() any {
 func (c *Call) allSubscriptions() any {
 	all := []fields{}
 	for _, sub := range book.All[record.Subscription](c.Tables) {
-		all = append(all, fields{
-			"id": sub.ID, "webhookUri": sub.WebhookURI, "isActive": sub.IsActive, "webhooks": sub.Webhooks,
-			"partnerId": sub.PartnerID, "customerId": sub.CustomerID,
-		})
+		row := fields{"id": sub.ID, "webhookUri": sub.WebhookURI, "isActive": sub.IsActive, "webhooks": sub.Webhooks}
+		if sub.PartnerID != "" {
+			row["partnerId"] = sub.PartnerID
+		}
+		if sub.CustomerID != "" {
+			row["customerId"] = sub.CustomerID
+		}
+		all = append(all, row)
 	}
 	return all
 }
