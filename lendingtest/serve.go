@@ -145,7 +145,8 @@ func (x *exchange) run() (a *rules.Answer, refused *rules.Problem) {
 // serveLate answers the caller and executes the mutation later.
 func (x *exchange) serveLate() {
 	r := x.call.Request
-	start, refused := x.lateRuns.reserve(x.fault.Late, x.done, func() { // before the response: the caller may call Wait at once
+	// Before the response, because the caller may call Wait at once.
+	start, refused := x.lateRuns.reserve(x.fault.Late, x.done, func() {
 		_, _ = x.run() // no caller is left
 		var e Request
 		x.change(func() { e = x.rec.entry.copy() })

@@ -141,7 +141,8 @@ func (s *State) Update(id string, f func(row any) error) error {
 	return nil
 }
 
-// Set sets all fields of a JSON object in a record, or none, and never the identifier. The names are those of a snapshot.
+// Set sets all fields of a JSON object in a record, or none, and never the identifier. The names are those of a
+// snapshot.
 func (s *State) Set(id string, fields json.RawMessage) error {
 	if !s.Has(id) {
 		return fmt.Errorf("no customer, application, loan or subscription %q", id)

@@ -16,8 +16,8 @@ type Tables struct {
 
 func newTables() *Tables { return &Tables{rows: map[string]any{}} }
 
-// about returns what a record says of itself. The owner of a loan is its application, of an application its customer, of a
-// customer the e-mail.
+// about returns kind, identifier and owner of a record. The owner of a loan is its application, of an application its
+// customer, of a customer the e-mail.
 func about(row any) (kind, id, owner string) {
 	switch row := row.(type) {
 	case *record.Customer:

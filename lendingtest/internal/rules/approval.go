@@ -97,7 +97,8 @@ func (c *Call) setPrimaryBankAccount(app *record.Application) any {
 	return nil
 }
 
-// contracts returns this model's ContractDocumentResponse. An application has a contract once it has an offer and an applicant.
+// contracts returns this model's ContractDocumentResponse. An application has a contract once it has an offer and an
+// applicant.
 func contracts(a *record.Application) []fields {
 	if a.Offer == nil || len(a.Applicants) == 0 {
 		return []fields{}

@@ -80,7 +80,8 @@ func (c *Call) newCustomer(u userRequest) *record.Customer {
 // userOf returns a UserResponse: the id, which the interface names, and the given fields.
 func userOf(row *record.Customer) fields {
 	return fields{
-		"id": row.ID, "firstName": row.FirstName, "lastName": row.LastName, "email": row.Email, "mobileNumber": row.MobileNumber,
+		"id": row.ID, "firstName": row.FirstName, "lastName": row.LastName, "email": row.Email,
+		"mobileNumber": row.MobileNumber,
 	}
 }
 
