@@ -254,10 +254,8 @@ func (p *prober) late(ctx context.Context) {
 	for try := range 3 {
 		name := fmt.Sprintf("Lending probe %s late %d", p.run.Run, try)
 		leaving, leave := context.WithCancel(ctx)
-		traced := httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{WroteRequest: func(wrote httptrace.WroteRequestInfo) {
-			if wrote.Err == nil { // else the service has nothing to execute
-				leave()
-			}
+		traced := httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+			leave()
 		}})
 		_, _ = p.client.Applications.UpdateName(traced, p.run.Application, name)
 		leave()

@@ -129,6 +129,7 @@ func TestWrongUsage(t *testing.T) {
 			assert.Equal(t, exitFailed, s.run(t, test.args...))
 			assert.Contains(t, s.errOut.String(), test.want)
 			assert.Empty(t, s.Requests())
+			assert.NoFileExists(t, "service.json.new")
 		})
 	}
 	var out bytes.Buffer
