@@ -15,7 +15,8 @@ import (
 // certificate that has expired, is an error with [OutcomeNotSent].
 //
 // Exception: in TLS 1.3 a server checks the client's certificate after the handshake. If the
-// connection breaks before the refusal arrives, the outcome of a mutation is unknown.
+// connection breaks before the refusal arrives, or if another request used the connection before,
+// the outcome of a mutation is unknown.
 //
 // WithTLS refuses NextProtos (see [WithoutHTTP2]), versions below TLS 1.2, and InsecureSkipVerify
 // without VerifyConnection. A function of settings that panics makes the handshake fail. The methods of

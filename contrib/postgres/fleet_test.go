@@ -27,7 +27,10 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-const tokenKey = "lending:token"
+const (
+	tokenKey = "lending:token"
+	signIn   = "POST /api/Authenication/login"
+)
 
 // lifetime is the lifetime of a token. A slow machine gets a longer lifetime. Clients refresh a
 // token after 0.60 to 0.75 of its lifetime and use it until 0.90.
@@ -125,6 +128,7 @@ func TestFleet(t *testing.T) {
 func attempt(t *testing.T, f *fleet) (stood time.Duration, err error) {
 	t.Helper()
 	f.service = lendingtest.New(lendingtest.WithTokenLifetime(f.lifetime))
+	f.service.Fail(signIn, lendingtest.Fault{DelayBefore: time.Second}) // until all processes wait for it
 	f.directory, f.refreshed = t.TempDir(), map[string]int{}
 	defer f.service.Close()
 	service := httptest.NewServer(f)
@@ -208,7 +212,7 @@ func (f *fleet) judge(t *testing.T, ends []func() result, took time.Duration) (e
 	if calls <= 500 {
 		err = errors.Join(err, fmt.Errorf("only %d calls", calls))
 	}
-	signIns, codes := f.service.Arrived("POST /api/Authenication/login"), len(f.service.Sent())
+	signIns, codes := f.service.Arrived(signIn), len(f.service.Sent())
 	if signIns != 1 || codes != 1 {
 		err = errors.Join(err, fmt.Errorf("%d sign-ins and %d codes, want one", signIns, codes))
 	}

@@ -181,6 +181,11 @@ func TestStateTellsTheLongerPause(t *testing.T) {
 		require.ErrorIs(t, err, errDown)
 		assert.Equal(t, "rejected", state.Pause)
 		assert.Equal(t, time.Minute, time.Until(state.Paused))
+		bubble.Elapse(time.Minute)
+		require.ErrorIs(t, read(t.Context(), client), errDown)
+		state, err = client.Session().State(t.Context())
+		require.ErrorIs(t, err, errDown)
+		assert.Equal(t, "token_store", state.Pause)
 	})
 }
 
