@@ -175,7 +175,7 @@ func (x *exchange) respond(a *rules.Answer, refused *rules.Problem) {
 	path, route := x.call.Request.URL.Path, x.call.Route
 	name := x.assumption(a, refused)
 	if name != "" && !x.seen(name, route.Pattern) {
-		x.change(func() { x.rec.entry.Assumed = name })
+		x.change(func() { x.entry.Assumed = name })
 		if x.onlySeen {
 			x.send(rules.Refusal(x.book, onlySeen(name), path))
 			return

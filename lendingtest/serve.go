@@ -2,9 +2,11 @@ package lendingtest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -54,10 +56,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exchange is a request on its way through the stages.
+// exchange is a request on its way through the stages. As a ResponseWriter it completes the row of the request in the log
+// before the first byte of the response.
 type exchange struct {
+	http.ResponseWriter
 	*front
-	rec      *recorder
+	entry    *entry
 	call     *rules.Call
 	fault    Fault
 	tooLarge bool
@@ -74,7 +78,8 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	}
 	f.clock.CatchUp()
 	e := f.enter(rt.Pattern, r)
-	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, e}, call: &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Learned: f.known}}
+	call := &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Learned: f.known}
+	x := &exchange{ResponseWriter: w, front: f, entry: e, call: call}
 	x.call.Body, x.tooLarge = f.readBody(e, r)
 	if after := f.limited(f.clock.Now()); after > 0 {
 		limit := Fault{Status: http.StatusTooManyRequests, RetryAfter: (after + time.Second - 1).Truncate(time.Second)}
@@ -89,10 +94,10 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		return
 	}
 	if !x.fault.wait(r.Context(), f.done) {
-		x.rec.abort()
+		x.abort()
 	}
 	if x.fault.ResetBefore {
-		x.rec.reset()
+		x.reset()
 		return
 	}
 	if x.fault.Status != 0 && !x.fault.Executes {
@@ -103,14 +108,14 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	if h := f.replacement(rt.Pattern); h != nil {
 		r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
 		r.Body = io.NopCloser(bytes.NewReader(x.call.Body))
-		h.ServeHTTP(x.rec, r)
-		x.rec.finish(http.StatusOK)
+		h.ServeHTTP(x, r)
+		x.finish(http.StatusOK)
 		return
 	}
 	a, refused := x.run()
 	x.hold()
 	if x.fault.ResetAfter {
-		x.rec.reset()
+		x.reset()
 		return
 	}
 	if x.fault.Status != 0 {
@@ -123,7 +128,7 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 // hold delays a response as long as the fault says.
 func (x *exchange) hold() {
 	if !pause(x.call.Request.Context(), x.fault.AnswerDelay, x.done) {
-		x.rec.abort()
+		x.abort()
 	}
 }
 
@@ -137,8 +142,8 @@ func (x *exchange) run() (a *rules.Answer, refused *rules.Problem) {
 	if x.tooLarge {
 		return nil, rules.Refuse(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
 	}
-	a, refused = x.call.Run(x.book, func() { x.ran(x.rec.entry, x.call.About) })
-	x.change(func() { x.rec.entry.Username, x.rec.entry.About = x.call.Username, x.call.About })
+	a, refused = x.call.Run(x.book, func() { x.ran(x.entry, x.call.About) })
+	x.change(func() { x.entry.Username, x.entry.About = x.call.Username, x.call.About })
 	return a, refused
 }
 
@@ -149,7 +154,7 @@ func (x *exchange) serveLate() {
 	start, refused := x.lateRuns.reserve(x.fault.Late, x.done, func() {
 		_, _ = x.run() // no caller is left
 		var e Request
-		x.change(func() { e = x.rec.entry.copy() })
+		x.change(func() { e = x.entry.copy() })
 		x.notify(Event{Late: &e})
 	})
 	if refused != nil {
@@ -159,10 +164,10 @@ func (x *exchange) serveLate() {
 	}
 	defer start() // also after an abort, which is a panic
 	if !x.fault.wait(r.Context(), x.done) {
-		x.rec.abort()
+		x.abort()
 	}
 	if x.fault.Status == 0 {
-		x.rec.reset()
+		x.reset()
 		return
 	}
 	x.send(x.fault.answer(x.book, r.URL.Path))
@@ -171,8 +176,8 @@ func (x *exchange) serveLate() {
 // send writes a response, completely or cut. A cut response announces more bytes than it has,
 // and then the connection ends.
 func (x *exchange) send(a *rules.Answer) {
-	e, cut := x.rec.entry, x.fault.CutBody
-	h := x.rec.Header()
+	cut := x.fault.CutBody
+	h := x.Header()
 	maps.Copy(h, a.Header)
 	now := x.clock.Now()
 	if skew := x.duration("clock"); skew > 0 {
@@ -187,12 +192,12 @@ func (x *exchange) send(a *rules.Answer) {
 	} else if a.Status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	x.keepAnswer(e, body)
-	x.rec.WriteHeader(a.Status)
-	_, _ = x.rec.ResponseWriter.Write(body)
+	x.keepAnswer(x.entry, body)
+	x.WriteHeader(a.Status)
+	_, _ = x.ResponseWriter.Write(body)
 	if cut != 0 {
-		_ = http.NewResponseController(x.rec).Flush()
-		x.rec.abort()
+		_ = http.NewResponseController(x).Flush()
+		x.abort()
 	}
 }
 
@@ -216,7 +221,53 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 
 // serveNotFound answers requests without a route, including requests with a wrong method.
 func (f *front) serveNotFound(w http.ResponseWriter, r *http.Request) {
-	x := exchange{front: f, rec: &recorder{w, &f.ledger, &f.watchers, f.enter("", r)}, call: &rules.Call{Route: &rules.Route{}, Request: r}}
+	x := exchange{ResponseWriter: w, front: f, entry: f.enter("", r), call: &rules.Call{Route: &rules.Route{}, Request: r}}
 	detail := "There is no such route; perhaps " + rules.Nearest(r.Method+" "+strings.TrimPrefix(r.URL.Path, f.basePath)) + "."
 	x.respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", detail))
+}
+
+// Unwrap makes http.ResponseController work.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+func (x *exchange) WriteHeader(status int) {
+	if status >= 200 { // there are no interim responses
+		x.finish(status)
+		x.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (x *exchange) Write(b []byte) (int, error) {
+	x.keepAnswer(x.entry, b)
+	x.finish(http.StatusOK)
+	return x.ResponseWriter.Write(b)
+}
+
+func (x *exchange) finish(status int) {
+	if row, first := x.ledger.finish(x.entry, status); first {
+		x.notify(Event{Request: &row})
+	}
+}
+
+// abort closes the connection after the bytes written so far.
+func (x *exchange) abort() {
+	x.finish(0)
+	panic(http.ErrAbortHandler)
+}
+
+// reset makes the caller see "connection reset by peer". On HTTP/2 and without sockets, where
+// the connection is not available, reset aborts instead.
+func (x *exchange) reset() {
+	x.finish(0)
+	conn, _, err := http.NewResponseController(x).Hijack()
+	if err != nil {
+		x.abort()
+	}
+	raw := conn
+	if t, ok := raw.(*tls.Conn); ok {
+		raw = t.NetConn()
+	}
+	if t, ok := raw.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = raw.Close()
 }

@@ -45,11 +45,8 @@ func New(opts ...Option) *Service {
 		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
 	})
 	s.basePath, s.httpHost, s.onlySeen = cfg.basePath, cfg.mayReceiveHTTP, cfg.onlySeen
-	s.ledger.clear()
-	s.faultPlan.clear()
-	s.lateRuns.clear()
 	s.serveRoutes()
-	s.begin()
+	s.Reset()
 	return s
 }
 
@@ -88,11 +85,6 @@ func (s *Service) Reset() {
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.post.Reset()
-	s.begin()
-}
-
-// begin sets what the options say about the real service.
-func (s *Service) begin() {
 	s.know(s.cfg.known)
 	s.SetDecision(s.cfg.decision)
 	s.SetDeliveryMode(s.cfg.delivery)

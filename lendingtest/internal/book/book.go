@@ -79,12 +79,8 @@ type State struct {
 	book      *Book
 }
 
-// New returns a state without records.
-func New(cfg Config) *Book {
-	b := &Book{told: cfg.Told, state: State{Config: cfg}}
-	b.Reset()
-	return b
-}
+// New returns a state, which Reset makes ready.
+func New(cfg Config) *Book { return &Book{told: cfg.Told, state: State{Config: cfg}} }
 
 // Reset deletes everything but the accounts of the settings.
 func (b *Book) Reset() {
