@@ -91,7 +91,7 @@ func TestFaultLateUpload(t *testing.T) {
 		r.wait()
 		assert.EqualValues(r.t, 100_000, r.Snapshot().Applications[0].Documents[0].Size)
 		sent := r.Requests()[len(r.Requests())-1]
-		assert.Equal(r.t, []int{64 << 10, 133_338}, []int{len(sent.Body), int(sent.BodySize)}, "the log has the beginning")
+		assert.Len(r.t, sent.Body, 64<<10, "the log has the beginning")
 		r.Fail(route, lendingtest.Fault{Late: soon})
 		require.Error(r.t, r.send(http.MethodPost, path, io.MultiReader(strings.NewReader(`"aaaa"`), broken{})).err)
 		r.wait()

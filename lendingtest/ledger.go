@@ -26,15 +26,13 @@ type Request struct {
 	// Path is the escaped path as received, including the base path.
 	Path  string `json:"path"`
 	Query string `json:"query"` // as received, including personal data
-	// Header is a copy without Authorization; HasToken reports whether there was a token.
-	Header   http.Header `json:"header"`
-	HasToken bool        `json:"hasToken"`
+	// Header is a copy without Authorization.
+	Header http.Header `json:"header"`
 	// Username is the account of the token, empty without a valid token.
 	Username string `json:"username"`
 	Proto    string `json:"proto"`
-	// Body is the first 64 KiB of the body; BodySize is the whole size that the service read.
-	Body     []byte `json:"body"`
-	BodySize int64  `json:"bodySize"`
+	// Body is the first 64 KiB of the body.
+	Body []byte `json:"body"`
 	// Status is the status of the response, 0 for a reset connection or a request in progress.
 	Status int `json:"status"`
 	// Answer is the first 8 KiB of the response.
@@ -112,7 +110,7 @@ func (l *ledger) enter(pattern string, r *http.Request) *entry {
 	}
 	e := &entry{Request: Request{
 		Method: r.Method, Route: pattern, Path: path, Query: r.URL.RawQuery, Proto: r.Proto,
-		Header: r.Header.Clone(), HasToken: r.Header.Get("Authorization") != "",
+		Header: r.Header.Clone(),
 	}}
 	e.Header.Del("Authorization")
 	l.mu.Lock()
@@ -131,13 +129,6 @@ func (l *ledger) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()
-}
-
-// keep records the body.
-func (l *ledger) keep(e *entry, b []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e.BodySize, e.Body = int64(len(b)), slices.Clone(b[:min(len(b), bodyKept)])
 }
 
 // keepAnswer records a part of the response.

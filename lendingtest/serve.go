@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -209,7 +210,7 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 		return nil, true
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
-	f.keep(e, body)
+	f.change(func() { e.Body = slices.Clone(body[:min(len(body), bodyKept)]) })
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, true
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -135,15 +134,10 @@ func tree(now lendingtest.Snapshot) (all []customer) {
 }
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"clock":    func(t time.Time) string { return t.Format(time.TimeOnly) },
 	"pretty":   pretty,
-	"name":     name,
-	"answer":   answer,
 	"executed": executed,
 	"count":    count,
-	"times":    times,
 	"took":     func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) },
-	"stamp":    func(t lendingtest.Timestamp) string { return t.Format("2006-01-02 15:04") },
 	"json": func(v any) (string, error) {
 		b, err := json.Marshal(v)
 		return string(b), err
@@ -189,34 +183,11 @@ func count(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// name returns the route of a request, for the page.
-func name(r lendingtest.Request) string {
-	if r.Route == "" {
-		return r.Method + ", no route"
-	}
-	return r.Route
-}
-
-func answer(status int) string {
-	if status == 0 {
-		return "no answer"
-	}
-	return strconv.Itoa(status)
-}
-
 func executed(done bool) string {
 	if done {
 		return "executed"
 	}
 	return "not executed"
-}
-
-// times returns how often a fault will still occur.
-func times(left int) string {
-	if left < 0 {
-		return "from now on"
-	}
-	return count(left, "time")
 }
 
 // pretty indents a delivered body.

@@ -53,7 +53,6 @@ type Application struct {
 	Documents        []Document      `json:"documents" wire:"-"`
 	Messages         []Message       `json:"messages" wire:"-"`
 	Calculation      *Calculation    `json:"calculation" wire:"-"` // of the last invoice calculation
-	LinksSent        int             `json:"linksSent" wire:"-"`
 }
 
 // BankAccount is an account of the banking data.

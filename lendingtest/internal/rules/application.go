@@ -146,7 +146,6 @@ func (c *Call) sendLink(app *record.Application, wanted bool) {
 	if !wanted {
 		return
 	}
-	app.LinksSent++
 	c.Send(record.Sent{Kind: "application-link", To: c.customerOf(app).Email, ApplicationID: app.ID})
 	c.EmitApplication("WB_Send_Application_Ready", app)
 }
