@@ -110,7 +110,7 @@ func (r *records) AddCustomer(row Customer) Customer {
 // AddApplication adds an application. If the application names no customer, AddApplication adds
 // a customer.
 func (r *records) AddApplication(a Application) Application {
-	return ask(r, func(s *book.State) Application { return s.AddApplication(a, PartnerID).Clone() })
+	return ask(r, func(s *book.State) Application { return book.Clone(*s.AddApplication(a, PartnerID)) })
 }
 
 // AddLoan adds a loan. The default amount is 10,000.00. If the loan names no application,
@@ -118,13 +118,13 @@ func (r *records) AddApplication(a Application) Application {
 // available; [Service.UpdateLoan] can disable the loan. AddLoan panics if the amount is
 // negative.
 func (r *records) AddLoan(l Loan) Loan {
-	return ask(r, func(s *book.State) Loan { return s.AddLoan(l, PartnerID).Clone() })
+	return ask(r, func(s *book.State) Loan { return book.Clone(*s.AddLoan(l, PartnerID)) })
 }
 
 // AddSubscription adds a subscription and returns it with its id and secret. The default target
 // is the default partner.
 func (r *records) AddSubscription(sub Subscription) Subscription {
-	return ask(r, func(s *book.State) Subscription { return s.AddSubscription(sub, PartnerID).Clone() })
+	return ask(r, func(s *book.State) Subscription { return book.Clone(*s.AddSubscription(sub, PartnerID)) })
 }
 
 // AddTransactions adds transactions to a loan. The balances of the loan do not change.

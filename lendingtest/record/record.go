@@ -4,8 +4,6 @@ package record
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 )
@@ -218,43 +216,6 @@ type Sent struct {
 	Code          string `json:"code,omitempty"`
 	ApplicationID string `json:"applicationId,omitempty"`
 	LoanID        string `json:"loanId,omitempty"`
-}
-
-// Clone returns a deep copy.
-func (a *Application) Clone() Application {
-	c := *a
-	c.ExtraInformation = maps.Clone(a.ExtraInformation)
-	c.Accounts = slices.Clone(a.Accounts)
-	for i := range c.Accounts {
-		c.Accounts[i].Transactions = slices.Clone(c.Accounts[i].Transactions)
-	}
-	if a.Offer != nil {
-		offer := *a.Offer
-		c.Offer = &offer
-	}
-	if a.Calculation != nil {
-		calculation := *a.Calculation
-		c.Calculation = &calculation
-	}
-	c.Applicants = slices.Clone(a.Applicants)
-	c.Requirements = slices.Clone(a.Requirements)
-	c.Documents = slices.Clone(a.Documents)
-	c.Messages = slices.Clone(a.Messages)
-	return c
-}
-
-// Clone returns a deep copy.
-func (l *Loan) Clone() Loan {
-	c := *l
-	c.Transactions, c.Withdrawals = slices.Clone(l.Transactions), slices.Clone(l.Withdrawals)
-	return c
-}
-
-// Clone returns a deep copy.
-func (sub *Subscription) Clone() Subscription {
-	c := *sub
-	c.Webhooks = append([]string{}, sub.Webhooks...) // an array in JSON, never null
-	return c
 }
 
 // Snapshot is a deep copy of the records, with lists in order of creation. Attach its JSON to a bug

@@ -24,7 +24,7 @@ func (l *lag) written(t *Tables, id string, now time.Time) {
 	if l.by != nil {
 		l.catchUp(now) // even if nobody reads
 		kind, _, _ := about(t.rows[id])
-		l.waiting[kind] = append(l.waiting[kind], write{id, now, clone(t.rows[id])})
+		l.waiting[kind] = append(l.waiting[kind], write{id, now, Clone(t.rows[id])})
 	}
 }
 
@@ -36,7 +36,7 @@ func (l *lag) seeded(t *Tables, id string) {
 	for _, id := range t.Related([]string{id}) {
 		kind, _, _ := about(t.rows[id])
 		l.waiting[kind] = slices.DeleteFunc(l.waiting[kind], func(w write) bool { return w.id == id })
-		l.show(write{id: id, row: clone(t.rows[id])})
+		l.show(write{id: id, row: Clone(t.rows[id])})
 	}
 }
 

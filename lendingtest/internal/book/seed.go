@@ -57,7 +57,7 @@ func (s *State) stamp(t *record.Timestamp) {
 // AddApplication adds an application, and a customer unless the application names one. partnerID
 // is the default partner.
 func (s *State) AddApplication(a record.Application, partnerID string) *record.Application {
-	a = a.Clone()
+	a = Clone(a)
 	if a.CustomerID == "" {
 		a.CustomerID = s.AddCustomer(record.Customer{}).ID
 	}
@@ -80,7 +80,7 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 	if l.Amount < 0 || l.Balance < 0 || l.AvailableBalance < 0 {
 		panic("lendingtest: an amount of the loan is negative")
 	}
-	l = l.Clone()
+	l = Clone(l)
 	app := Get[record.Application](s.Tables, l.ApplicationID)
 	if l.ApplicationID == "" {
 		app = s.AddApplication(record.Application{CustomerID: l.CustomerID, Status: record.StatusLoanOpened}, partnerID)
@@ -103,7 +103,7 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 
 // AddSubscription adds an active subscription with an id and a secret.
 func (s *State) AddSubscription(sub record.Subscription, partnerID string) *record.Subscription {
-	sub = sub.Clone()
+	sub.Webhooks = append([]string{}, sub.Webhooks...) // an array in JSON, never null
 	if sub.PartnerID == "" && sub.CustomerID == "" {
 		sub.PartnerID = partnerID
 	}
@@ -133,7 +133,7 @@ func (s *State) identifyLoan(l *record.Loan) {
 
 // Update calls f with a copy of a record, keeps the copy unless f fails, and posts the events of the change.
 func (s *State) Update(id string, f func(row any) error) error {
-	before, after := s.rows[id], clone(s.rows[id])
+	before, after := s.rows[id], Clone(s.rows[id])
 	if err := f(after); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (s *State) Snapshot() record.Snapshot {
 func copies[T any](s *State) []T {
 	all := []T{}
 	for _, row := range All[T](s.Tables) {
-		all = append(all, *clone(row).(*T))
+		all = append(all, Clone(*row))
 	}
 	return all
 }

@@ -1,9 +1,13 @@
 package book
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
@@ -32,23 +36,39 @@ func about(row any) (kind, id, owner string) {
 	return "subscription", "", "" // only subscriptions can be deleted
 }
 
-// clone returns a deep copy of a record.
-func clone(row any) any {
-	switch row := row.(type) {
-	case *record.Customer:
-		c := *row
-		return &c
-	case *record.Application:
-		c := row.Clone()
-		return &c
-	case *record.Loan:
-		c := row.Clone()
-		return &c
-	case *record.Subscription:
-		c := row.Clone()
-		return &c
+// Clone returns a deep copy of a record.
+func Clone[T any](row T) T {
+	c, _ := deep(reflect.ValueOf(&row).Elem()).Interface().(T) // nil is a copy of nil
+	return c
+}
+
+func deep(v reflect.Value) reflect.Value {
+	c := reflect.New(v.Type()).Elem()
+	c.Set(v)
+	switch {
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
+		for i := range v.NumField() {
+			c.Field(i).Set(deep(v.Field(i)))
+		}
+	case v.Type() == reflect.TypeFor[json.RawMessage]():
+		c.SetBytes(bytes.Clone(v.Bytes()))
+	case v.Kind() == reflect.Slice && !v.IsNil():
+		c.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			c.Index(i).Set(deep(v.Index(i)))
+		}
+	case v.Kind() == reflect.Map && !v.IsNil(): // of texts
+		c.Set(reflect.MakeMap(v.Type()))
+		for key, value := range v.Seq2() {
+			c.SetMapIndex(key, value)
+		}
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		c.Set(reflect.New(v.Type().Elem()))
+		c.Elem().Set(deep(v.Elem()))
+	case v.Kind() == reflect.Interface && !v.IsNil():
+		c.Set(deep(v.Elem()))
 	}
-	return nil
+	return c
 }
 
 // Put adds a record, or replaces the record with the same identifier. Put panics if that is a record of another kind.
