@@ -173,18 +173,6 @@ func TestFaultAnswerDelayExecutesAtOnce(t *testing.T) {
 	})
 }
 
-func TestFaultForEverUntilCleared(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	id := r.application()
-	r.Fail("*", lendingtest.Fault{Status: 503, Times: -1})
-	for range 20 {
-		r.cancel(id).refused(503, "InjectedFault")
-	}
-	r.ClearFaults()
-	r.cancel(id).ok()
-}
-
 func TestAnswerIsReplaced(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		const route = "POST /api/Communication/post-messages/{applicationId}"

@@ -211,24 +211,6 @@ func TestSlowReceiverDelaysNoOther(t *testing.T) {
 	assert.Len(t, r.Deliveries(), 6)
 }
 
-// A retry has another creation time, and so another body and signature.
-func TestRetryHasAnotherTime(t *testing.T) {
-	t.Parallel()
-	r, receiver, sub := subscribed(t, "WB_Application_Created")
-	r.SetDeliveryMode(lendingtest.DeliveryMode{Retries: 1})
-	receiver.code = http.StatusInternalServerError
-	r.application()
-	r.wait()
-	bodies := receiver.verified(sub.Secret)
-	require.Len(t, bodies, 2)
-	var one, two envelope
-	require.NoError(t, json.Unmarshal(bodies[0], &one))
-	require.NoError(t, json.Unmarshal(bodies[1], &two))
-	assert.NotEqual(t, one.CreationTimeUtc, two.CreationTimeUtc)
-	one.CreationTimeUtc, two.CreationTimeUtc = "", ""
-	assert.Equal(t, one, two)
-}
-
 func TestResetForgetsADeliveryInProgress(t *testing.T) {
 	t.Parallel()
 	reached := make(chan struct{}, 1)
