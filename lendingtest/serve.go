@@ -57,8 +57,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exchange is a request on its way through the stages. As a ResponseWriter it completes the row of the request in the log
-// before the first byte of the response.
+// exchange is a request on its way through the stages. As a ResponseWriter it completes the row of the request in the
+// log before the first byte of the response.
 type exchange struct {
 	http.ResponseWriter
 	*front

@@ -38,7 +38,7 @@ func about(row any) (kind, id, owner string) {
 
 // Clone returns a deep copy of a record.
 func Clone[T any](row T) T {
-	c, _ := deep(reflect.ValueOf(&row).Elem()).Interface().(T) // nil is a copy of nil
+	c, _ := reflect.TypeAssert[T](deep(reflect.ValueOf(&row).Elem())) // nil is a copy of nil
 	return c
 }
 
