@@ -206,6 +206,7 @@ func (s *faultServer) fail(conn net.Conn) bool {
 		text = wire.RawReply(s.fault.Status, s.fault.Header, s.fault.Body)
 	}
 	text = strings.NewReplacer(
+		wire.BasePath+"/", s.base+"/", // where a redirect leads to this service
 		"{{foreign}}", s.foreign,
 		"{{soon}}", time.Now().Add(2*time.Second).UTC().Format(http.TimeFormat),
 		"{{fill}}", fill,

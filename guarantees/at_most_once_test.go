@@ -33,6 +33,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -118,8 +119,8 @@ func TestConformance(t *testing.T) {
 	tryAll(t, conformanceTrials(t, false), 96) // most trials wait for a back-off or a socket
 }
 
-// TestConformanceWithOwnTLSAndHeaders tries each call with a third of the faults, and all faults, with
-// client certificates, a private CA, and the header of a gateway.
+// TestConformanceWithOwnTLSAndHeaders tries each call with a seventh of the faults, and all faults, with
+// client certificates, a private CA, and the header of a gateway. In a long run it is a third.
 func TestConformanceWithOwnTLSAndHeaders(t *testing.T) {
 	t.Parallel()
 	tryAll(t, conformanceTrials(t, true), 16) // each connection costs a handshake with two certificates
@@ -207,6 +208,8 @@ func conformanceTrials(t *testing.T, doored bool) []*trial {
 	switch {
 	case os.Getenv(throughProxy) != "":
 		every = 11
+	case doored && !longrun.Wanted():
+		every = 7
 	case doored || race.Enabled:
 		every = 3
 	}
