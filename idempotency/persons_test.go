@@ -27,6 +27,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -40,7 +41,11 @@ const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 // mutation meets a fault or the end of its process with the same probability. A service may accept or
 // reject a second signature: SafeToRepeat ends a doubt about a signature only if the service accepts it.
 func TestFewOrdersNeedAPerson(t *testing.T) {
-	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
+	few, percents := 40, []int{15, 1}
+	if race.Enabled { // one onboarding follows another
+		few, percents = 10, percents[:1]
+	}
+	count := seeds.FromEnvironment(t, onboardingsVariable, few)
 	two := partner.SafeToRepeat
 	three := append(slices.Clone(two), idempotency.SubmitRequiredDocument)
 	four := append(slices.Clone(three), idempotency.SignContract)
@@ -58,7 +63,7 @@ func TestFewOrdersNeedAPerson(t *testing.T) {
 		{"SignContract where a second signature is rejected", four, false, false, []string{"sign"}},
 		{"the two, and checks", two, false, true, nil},
 	} {
-		for _, percent := range []int{15, 1} {
+		for _, percent := range percents {
 			t.Run(fmt.Sprintf("%s/%d percent", test.name, percent), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					first := seeds.FromEnvironment(t, seeds.Variable, 1)

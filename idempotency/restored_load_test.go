@@ -26,6 +26,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -276,6 +277,9 @@ func TestRestoredStoreDoesNothingTwice(t *testing.T) {
 		{time.Hour, true},
 	} {
 		t.Run(fmt.Sprintf("%v/table restored %v", test.back, test.sameTable), func(t *testing.T) {
+			if test.back == time.Hour && count <= 40 || test.sameTable && race.Enabled {
+				t.Skip("40 onboardings come in 13 minutes; with a restored table the same goroutines run")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				n := &night{
 					service: lendingtest.New(lendingtest.WithTokenLifetime(24 * time.Hour)),
