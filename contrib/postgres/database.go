@@ -71,6 +71,23 @@ func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (
 	return errors.Is(err, errAgain) || passing(state) || broken, err
 }
 
+// exec executes a statement that is safe to repeat, and returns the number of rows.
+func (d database) exec(ctx context.Context, statement string, arguments ...any) (rows int64, err error) {
+	err = d.retry(ctx, func(conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, d.sql(statement), arguments...)
+		rows = tag.RowsAffected()
+		return err
+	})
+	return rows, err
+}
+
+// queryRow is exec for a statement with a single row, whose columns go into the variables to.
+func (d database) queryRow(ctx context.Context, to []any, statement string, arguments ...any) error {
+	return d.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, d.sql(statement), arguments...).Scan(to...)
+	})
+}
+
 // errAgain means that a statement found neither its row nor a conflicting row, because another
 // transaction removed the row in between. The statement can be tried again.
 var errAgain = errors.New("lendingpostgres: other processes change the rows all the time; try again")

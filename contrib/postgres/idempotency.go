@@ -3,11 +3,9 @@ package lendingpostgres
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
@@ -51,37 +49,20 @@ func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencySt
 	return &IdempotencyStore{d, name}, nil
 }
 
-// session is a connection, or a transaction.
-type session interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // Load implements [store.Store].
 func (s *IdempotencyStore) Load(ctx context.Context, key string) (entry *store.Entry, err error) {
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		entry, err = s.load(ctx, conn, key)
+		rows, _ := conn.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2"), s.name, key)
+		found, err := pgx.CollectRows(rows, scanEntry) // with the error of Query
+		if len(found) > 0 {
+			entry = &found[0]
+		}
 		return err
 	})
 	return entry, err
 }
 
 const entryColumns = "key, revision, state, lock, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0'), saved_at"
-
-func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*store.Entry, error) {
-	rows, err := db.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2"), s.name, key)
-	if err != nil {
-		return nil, err
-	}
-	entry, err := pgx.CollectExactlyOneRow(rows, scanEntry)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // the interface asks for nil if there is no entry
-	} else if err != nil {
-		return nil, err
-	}
-	return &entry, nil
-}
 
 func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
 	var at time.Time
@@ -137,15 +118,12 @@ func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (
 		data[i] = append([]byte{}, e.Data...) // never NULL
 	}
 	by := rand.Text()
-	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		row := conn.QueryRow(ctx, s.sql(replaceEntries), s.name, keys, revisions, states, locks, data, by)
-		return row.Scan(&replaced)
-	})
+	err = s.queryRow(ctx, []any{&replaced}, replaceEntries, s.name, keys, revisions, states, locks, data, by)
 	return replaced, err
 }
 
 // save reports whether the entry was saved.
-func (s *IdempotencyStore) save(ctx context.Context, db session, entry store.Entry, by string) (saved bool, err error) {
+func (s *IdempotencyStore) save(ctx context.Context, conn *pgxpool.Conn, entry store.Entry, by string) (saved bool, err error) {
 	statement := updateEntry
 	if entry.Revision == 0 {
 		statement = insertEntry
@@ -154,7 +132,7 @@ func (s *IdempotencyStore) save(ctx context.Context, db session, entry store.Ent
 	if data == nil {
 		data = []byte{}
 	}
-	tag, err := db.Exec(ctx, s.sql(statement), s.name, entry.Key, entry.Revision, string(entry.State), entry.Lock, data, by)
+	tag, err := conn.Exec(ctx, s.sql(statement), s.name, entry.Key, entry.Revision, string(entry.State), entry.Lock, data, by)
 	if stateOf(err) == uniqueViolation {
 		return false, nil
 	}
@@ -165,11 +143,11 @@ const uniqueViolation = "23505" // SQLSTATE
 
 // refused returns the reason for which an entry was not saved. The result is nil if an earlier
 // try, whose connection broke, has saved the entry: the row then holds the name of this Save.
-func (s *IdempotencyStore) refused(ctx context.Context, db session, entry store.Entry, by string) error {
+func (s *IdempotencyStore) refused(ctx context.Context, conn *pgxpool.Conn, entry store.Entry, by string) error {
 	var revision int64
 	var ours bool
 	var holder string
-	err := db.QueryRow(ctx, s.sql(inTheWay), s.name, entry.Key, by, entry.Lock).Scan(&revision, &ours, &holder)
+	err := conn.QueryRow(ctx, s.sql(inTheWay), s.name, entry.Key, by, entry.Lock).Scan(&revision, &ours, &holder)
 	switch {
 	case err != nil:
 		return err

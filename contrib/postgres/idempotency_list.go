@@ -72,10 +72,7 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entri
 				statement, args = listPrefix, append(args, end)
 			}
 		}
-		rows, err := conn.Query(ctx, s.sql(statement), args...)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, s.sql(statement), args...)
 		entries, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	})

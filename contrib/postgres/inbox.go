@@ -101,16 +101,6 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	return b.claims().Take(ctx, false)
 }
 
-// exec executes a statement that is safe to repeat, and returns the number of rows.
-func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (rows int64, err error) {
-	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		tag, err := conn.Exec(ctx, b.sql(statement), arguments...)
-		rows = tag.RowsAffected()
-		return err
-	})
-	return rows, err
-}
-
 // A claim is a random number, so an old claim never matches a new claim, even after the database
 // has lost data.
 func idOf(id, claim int64) string {

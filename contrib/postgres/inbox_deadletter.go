@@ -60,15 +60,12 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 		after = &setAside
 	}
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, b.sql(`
+		rows, _ := conn.Query(ctx, b.sql(`
 SELECT id, set_aside, letter FROM {inbox}
 WHERE name = $1::text AND due IS NULL AND ($2::bytea IS NULL OR event = $2::bytea)
 	AND set_aside >= coalesce($3::timestamptz, '-infinity') AND set_aside < coalesce($4::timestamptz, 'infinity')
 	AND (set_aside, id) > (coalesce($5::timestamptz, '-infinity'), $6::bigint)
 ORDER BY set_aside, id LIMIT $7::integer`), b.name, name, bound(filter.From), bound(filter.Before), after, row, filter.Limit)
-		if err != nil {
-			return err
-		}
 		page, err = pgx.CollectRows(rows, scanLetter)
 		return err
 	})
@@ -100,10 +97,8 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 		return nil, webhook.ErrNoDeadLetter
 	}
 	var body []byte
-	err := b.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, b.sql("SELECT body FROM {inbox} WHERE name = $1::text AND due IS NULL AND set_aside = $2::timestamptz AND id = $3::bigint"),
-			b.name, setAside, row).Scan(&body)
-	})
+	err := b.queryRow(ctx, []any{&body},
+		"SELECT body FROM {inbox} WHERE name = $1::text AND due IS NULL AND set_aside = $2::timestamptz AND id = $3::bigint", b.name, setAside, row)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, webhook.ErrNoDeadLetter
 	} else if err != nil {
@@ -148,10 +143,7 @@ func (b *Inbox) Drop(ctx context.Context, by webhook.Decision, ids ...string) (i
 	}
 	rows, times := letterIDsOf(ids)
 	return b.remove(ctx, func(tx pgx.Tx) ([]webhook.Removed, error) {
-		dropped, err := tx.Query(ctx, b.sql("DELETE FROM {inbox}"+ofLetters+" RETURNING id, set_aside, letter"), b.name, rows, times)
-		if err != nil {
-			return nil, err
-		}
+		dropped, _ := tx.Query(ctx, b.sql("DELETE FROM {inbox}"+ofLetters+" RETURNING id, set_aside, letter"), b.name, rows, times)
 		return pgx.CollectRows(dropped, func(row pgx.CollectableRow) (webhook.Removed, error) {
 			letter, err := scanLetter(row)
 			return webhook.NewRemoved(by, letter.ID, letter.Key, letter.Event), err
@@ -200,11 +192,8 @@ func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (
 			return erased, err
 		}
 		n, err := b.remove(ctx, func(tx pgx.Tx) ([]webhook.Removed, error) {
-			rows, err := tx.Query(ctx, b.sql("DELETE FROM {inbox} WHERE name = $1::text AND id = ANY ($2::bigint[]) RETURNING id, set_aside"),
+			rows, _ := tx.Query(ctx, b.sql("DELETE FROM {inbox} WHERE name = $1::text AND id = ANY ($2::bigint[]) RETURNING id, set_aside"),
 				b.name, slices.Collect(maps.Keys(found)))
-			if err != nil {
-				return nil, err
-			}
 			return pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Removed, error) {
 				var id int64
 				var setAside *time.Time
@@ -228,13 +217,10 @@ func (b *Inbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (
 func (b *Inbox) find(ctx context.Context, last int64, each func(id int64, body []byte)) (row int64, more bool, err error) {
 	const page = 100
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, b.sql("SELECT id, body FROM {inbox} WHERE name = $1::text AND id > $2::bigint ORDER BY id LIMIT 100"), b.name, last)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, b.sql("SELECT id, body FROM {inbox} WHERE name = $1::text AND id > $2::bigint ORDER BY id LIMIT 100"), b.name, last)
 		n := 0
 		var body []byte
-		_, err = pgx.ForEachRow(rows, []any{&row, &body}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&row, &body}, func() error {
 			n++
 			each(row, body)
 			return nil
@@ -248,11 +234,8 @@ func (b *Inbox) find(ctx context.Context, last int64, each func(id int64, body [
 // Removed implements [webhook.DeadLetters].
 func (b *Inbox) Removed(ctx context.Context, limit int) (newest []webhook.Removed, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, b.sql("SELECT removed FROM {inbox_removed} WHERE name = $1::text ORDER BY id DESC LIMIT $2::integer"),
+		rows, _ := conn.Query(ctx, b.sql("SELECT removed FROM {inbox_removed} WHERE name = $1::text ORDER BY id DESC LIMIT $2::integer"),
 			b.name, claimer.Limit(limit))
-		if err != nil {
-			return err
-		}
 		newest, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (trace webhook.Removed, err error) {
 			var text string
 			if err = row.Scan(&text); err == nil {

@@ -129,10 +129,8 @@ func (b *Inbox) putMany(ctx context.Context, puts []*put) (added []*put, err err
 		}
 	}
 	_, err = b.once(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, b.sql(putEvents), b.name, keys, bodies, b.options.Keep)
-		if err == nil {
-			fresh, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		}
+		rows, _ := conn.Query(ctx, b.sql(putEvents), b.name, keys, bodies, b.options.Keep)
+		fresh, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		return err
 	})
 	for _, key := range fresh {

@@ -36,9 +36,7 @@ func NewTokenStore(pool *pgxpool.Pool, name string, tables *Tables) (*TokenStore
 // Load implements [lending.TokenStore].
 func (s *TokenStore) Load(ctx context.Context) (token lending.StoredToken, err error) {
 	var data string
-	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, s.sql("SELECT fence, data FROM {token} WHERE name = $1"), s.name).Scan(&token.Fence, &data)
-	})
+	err = s.queryRow(ctx, []any{&token.Fence, &data}, "SELECT fence, data FROM {token} WHERE name = $1", s.name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return lending.StoredToken{}, nil
@@ -55,13 +53,11 @@ ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, data = excluded.data WH
 
 // Save implements [lending.TokenStore].
 func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error {
-	return s.retry(ctx, func(conn *pgxpool.Conn) error {
-		tag, err := conn.Exec(ctx, s.sql(saveToken), s.name, token.Fence, token.Data.Reveal())
-		if err == nil && tag.RowsAffected() == 0 {
-			return lending.ErrFenced
-		}
-		return err
-	})
+	rows, err := s.exec(ctx, saveToken, s.name, token.Fence, token.Data.Reveal())
+	if err == nil && rows == 0 {
+		return lending.ErrFenced
+	}
+	return err
 }
 
 // The statement takes the time from the server's clock, once for all columns and after the row
@@ -90,9 +86,7 @@ const microseconds = `(extract(epoch FROM pg_catalog.date_trunc('second', now)):
 // Acquire implements [lending.TokenStore].
 func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
 	var ours bool
-	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, s.sql(acquireLease), s.name, owner, ttl).Scan(&ours, &fence)
-	})
+	err = s.queryRow(ctx, []any{&ours, &fence}, acquireLease, s.name, owner, ttl)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && !ours {
 		return 0, lending.ErrLeaseHeld
 	}
@@ -101,8 +95,6 @@ func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duratio
 
 // Release implements [lending.TokenStore].
 func (s *TokenStore) Release(ctx context.Context, owner string) error {
-	return s.retry(ctx, func(conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, s.sql("UPDATE {token} SET owner = NULL WHERE name = $1 AND owner = $2"), s.name, owner)
-		return err
-	})
+	_, err := s.exec(ctx, "UPDATE {token} SET owner = NULL WHERE name = $1 AND owner = $2", s.name, owner)
+	return err
 }
