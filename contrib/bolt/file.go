@@ -34,7 +34,11 @@ type change struct {
 	done  chan error
 }
 
+// openFile waits for another process to close the file: 5 seconds unless wait is positive.
 func openFile(path string, wait time.Duration) (*file, error) {
+	if wait <= 0 {
+		wait = 5 * time.Second
+	}
 	if err := examine(path, wait); err != nil {
 		return nil, err
 	}

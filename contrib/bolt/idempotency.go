@@ -57,9 +57,6 @@ func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*Idempote
 	if opts != nil {
 		o = *opts
 	}
-	if o.Wait <= 0 {
-		o.Wait = 5 * time.Second
-	}
 	f, err := openFile(path, o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)

@@ -60,14 +60,9 @@ const narrow = 1000
 func (l *listing) ofPrefix() (all []found, isAll bool) {
 	prefix, n := []byte(l.filter.Prefix), 0
 	cursor := l.tx.Bucket(entryBucket).Cursor()
-	for key, _ := cursor.Seek(prefix); key != nil && bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {
-		if n++; n > narrow {
-			return nil, false
-		}
-	}
 	for key, value := cursor.Seek(prefix); key != nil && bytes.HasPrefix(key, prefix); key, value = cursor.Next() {
 		r, err := readRecord(value)
-		if err != nil { // only stateBucket knows its time
+		if n++; n > narrow || err != nil { // only stateBucket knows the time of an unreadable entry
 			return nil, false
 		}
 		f := found{r.at, string(key), r.state}

@@ -81,12 +81,7 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Keep <= 0 {
-		o.Keep = 72 * time.Hour
-	}
-	if o.Wait <= 0 {
-		o.Wait = 5 * time.Second
-	}
+	claimer.SetDefault(&o.Keep, 72*time.Hour)
 	f, err := openFile(path, o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)

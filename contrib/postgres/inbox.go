@@ -78,9 +78,9 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if options != nil {
 		o = *options
 	}
-	setDefault(&o.Lease, 5*time.Minute)
-	setDefault(&o.Keep, 72*time.Hour)
-	setDefault(&o.Poll, time.Second)
+	claimer.SetDefault(&o.Lease, 5*time.Minute)
+	claimer.SetDefault(&o.Keep, 72*time.Hour)
+	claimer.SetDefault(&o.Poll, time.Second)
 	d, err := open(pool, &o.Tables)
 	if err != nil {
 		return nil, err
@@ -88,12 +88,6 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	b := &Inbox{database: d, name: name, options: o, shared: opaque.Hide(&sharing{turns: make(chan struct{}, transactions)})}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	return b, nil
-}
-
-func setDefault(d *time.Duration, usual time.Duration) {
-	if *d <= 0 {
-		*d = usual
-	}
 }
 
 // Take implements [webhook.Inbox].

@@ -78,8 +78,8 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.Lease, 5*time.Minute)
-	setDefault(&o.Keep, 72*time.Hour)
+	claimer.SetDefault(&o.Lease, 5*time.Minute)
+	claimer.SetDefault(&o.Keep, 72*time.Hour)
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
@@ -93,12 +93,6 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 		return nil, err
 	}
 	return b, nil
-}
-
-func setDefault(d *time.Duration, usual time.Duration) {
-	if *d <= 0 {
-		*d = usual
-	}
 }
 
 func milliseconds(d time.Duration) int64 { return max(d.Milliseconds(), 1) }

@@ -141,3 +141,10 @@ func (c *Claimer[E]) note(found bool, next time.Duration) {
 		c.lookAt(time.Now().Add(next))
 	}
 }
+
+// SetDefault sets a setting of an inbox to the usual value, unless it is positive.
+func SetDefault(setting *time.Duration, usual time.Duration) {
+	if *setting <= 0 {
+		*setting = usual
+	}
+}
