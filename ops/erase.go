@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -25,7 +24,7 @@ func (d *desk) erase(r *http.Request, who string, o order) (what string, n int, 
 	note := func(part string, some int, err error) {
 		if n += some; err != nil {
 			f := asFailure(err)
-			status, failed = cmp.Or(status, f.Status), failed+"; "+part+": "+f.Text
+			status, failed = f.Status, failed+"; "+part+": "+f.Text
 		}
 	}
 	if d.Log != nil {

@@ -58,10 +58,15 @@ func (d *desk) health(r *http.Request) (parts, error) {
 		all = append(all, p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Sessions)) {
-		add("session "+name, ready(d.Sessions[name].Ready))
+		add("session "+name, func(ctx context.Context) error {
+			if err := d.Sessions[name].Ready(ctx); err != nil {
+				return &failure{Status: http.StatusServiceUnavailable, Text: err.Error()} // which shows no value
+			}
+			return nil
+		})
 	}
 	if d.Log != nil {
-		add("idempotency log", ready(d.Log.Ready))
+		add("idempotency log", d.Log.Ready)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
 		add("inbox "+name, func(ctx context.Context) error {
@@ -70,14 +75,4 @@ func (d *desk) health(r *http.Request) (parts, error) {
 		})
 	}
 	return all, nil
-}
-
-// ready returns a Ready method whose error has its text, which shows no value.
-func ready(method func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := method(ctx); err != nil {
-			return &failure{Status: http.StatusServiceUnavailable, Text: err.Error()}
-		}
-		return nil
-	}
 }

@@ -274,6 +274,18 @@ func TestResolveSaysHowManySendsThePersonSaw(t *testing.T) {
 	assert.Equal(t, 3, body.Sends)
 }
 
+// TestShowTellsOfChangesThatWereNotKept: a history keeps its first and its last changes.
+func TestShowTellsOfChangesThatWereNotKept(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"history":[{"says":"did not happen","dropped":64},{"says":"sent, number 35"}]}`)
+	}))
+	defer server.Close()
+	out, status := (&terminal{T: t, url: server.URL}).run("show", "order-42/confirm")
+	require.Zero(t, status, out)
+	assert.Equal(t, "  did not happen, later changes not kept: 64\n  sent, number 35\n", out)
+}
+
 func TestBackendThatRefuses(t *testing.T) {
 	t.Parallel()
 	tt := open(t)
