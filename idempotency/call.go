@@ -28,7 +28,6 @@ const (
 // maxTurns is the number of times a call starts again after a conflict.
 const maxTurns = 8
 
-// keyedCall is a call of a mutation with a key.
 type keyedCall struct {
 	*settings
 	keyOptions
@@ -137,7 +136,6 @@ func (k *keyedCall) load(ctx context.Context) error {
 	return nil
 }
 
-// turn acts on the state of the entry.
 func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
@@ -263,7 +261,6 @@ func (k *keyedCall) hasAnswer() bool {
 	return !k.call.NeedsAnswer() || status == noResponse.Status || status != 0 && k.call.Accepts(k.answer())
 }
 
-// answer returns the recorded response.
 func (k *keyedCall) answer() *lending.Response {
 	r := &k.data.Response
 	answer := &lending.Response{StatusCode: cmp.Or(r.Status, http.StatusOK), Header: http.Header{}, Body: r.Body}

@@ -172,7 +172,6 @@ func (s *settings) stored(key string) string { return s.Namespace + ":" + key }
 // arguments collects the failures of the arguments of a function.
 type arguments []lending.FieldError
 
-// that adds a failure unless ok.
 func (a *arguments) that(ok bool, field, code, message string) {
 	if !ok {
 		*a = append(*a, lending.FieldError{Field: field, Message: message, Code: code})

@@ -64,7 +64,6 @@ func (s *settings) withPast(ctx context.Context, id string, f func(*past)) error
 	return nil
 }
 
-// note notes an entry.
 func (p *past) note(entry *store.Entry) {
 	d, err := readData(entry.Data)
 	if err != nil {

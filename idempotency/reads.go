@@ -67,7 +67,6 @@ func noList(err error) (snapshot, error) {
 // errNeedsRequest is the error of a check without the request: no entry keeps an e-mail address.
 var errNeedsRequest = redact.Text(prefix + "the check needs the e-mail address in the request; call with the key")
 
-// customer is a customer in the body of a request.
 type customer struct {
 	Email string `json:"email"`
 }

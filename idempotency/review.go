@@ -86,11 +86,10 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	}
 	idle := data.idle(entry)
 	f.why = r.Why
-	next := data.ended(entry, f, r.By)
+	state := data.ended(entry, f, r.By).State
+	data.Doubt.Idle = idle
 	// A mutation that needs the lock changes the entry, which ends the time for corrections.
-	data.Doubt.Idle, next.Lock = idle, entry.Lock
-	next.Data = data.bytes()
-	return storeError(s.store.Save(ctx, next))
+	return storeError(s.store.Save(ctx, data.next(entry, state, entry.Lock)))
 }
 
 // allows returns the reason if the entry cannot take the verdict.
