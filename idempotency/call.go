@@ -176,7 +176,6 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		return k.refuse(Error{kind: ErrErased})
 	}
 	if !r.Frozen {
-		k.data = entryData{Send: send{Number: k.data.Send.Number}, History: k.data.History, unknown: k.data.unknown}
 		*r = request{
 			Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target.ids.kept(),
 		}
@@ -288,9 +287,9 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 
 // present returns the entry with its present age.
 func (k *keyedCall) present() *store.Entry {
-	k.entry.Age += time.Since(k.loaded)
-	k.loaded = time.Now()
-	return &k.entry
+	entry := k.entry
+	entry.Age += time.Since(k.loaded)
+	return &entry
 }
 
 // save saves the entry with the data and a line of the history, with lock.

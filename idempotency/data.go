@@ -96,12 +96,6 @@ func decode(text []byte, value any) (format.Unknown, error) {
 	return unknown, err
 }
 
-func (d *entryData) bytes() []byte {
-	d.Format = formatVersion
-	text, _ := d.unknown.Encode(d) // every field can be encoded
-	return text
-}
-
 // idle returns the time since the end of the last send. A negative value is the remaining time
 // of the send.
 func (d *entryData) idle(entry *store.Entry) time.Duration {
@@ -169,7 +163,9 @@ func (d *entryData) ended(entry *store.Entry, f finding, by string) store.Entry 
 
 // next returns the next revision of entry with the data.
 func (d *entryData) next(entry *store.Entry, state store.State, lock string) store.Entry {
-	return store.Entry{Key: entry.Key, Revision: entry.Revision, State: state, Lock: lock, Data: d.bytes()}
+	d.Format = formatVersion
+	text, _ := d.unknown.Encode(d) // every field can be encoded
+	return store.Entry{Key: entry.Key, Revision: entry.Revision, State: state, Lock: lock, Data: text}
 }
 
 // keeps returns lock if a mutation in the state needs its lock, else "". A review needs the lock until the

@@ -103,28 +103,26 @@ type Error struct {
 
 // Error names the key, the reason and the next step.
 func (e *Error) Error() string {
-	var b strings.Builder
-	kind := strings.TrimPrefix(e.kind.Error(), prefix)
-	b.WriteString(prefix)
+	text := prefix
 	if e.Key != "" {
-		fmt.Fprintf(&b, "key %q: ", e.Key)
+		text += fmt.Sprintf("key %q: ", e.Key)
 	}
-	b.WriteString(kind)
+	text += strings.TrimPrefix(e.kind.Error(), prefix)
 	if e.Held != "" {
-		fmt.Fprintf(&b, ": locked by key %q", e.Held)
+		text += fmt.Sprintf(": locked by key %q", e.Held)
 	}
 	if e.Why != "" {
-		b.WriteString(": " + e.Why)
+		text += ": " + e.Why
 	}
 	if e.cause != nil {
-		b.WriteString(": " + redact.Describe(e.cause))
+		text += ": " + redact.Describe(e.cause)
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, "; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
+		text += fmt.Sprintf("; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
 	} else if reason, ok := errors.AsType[*reason](e.kind); ok {
-		b.WriteString(reason.step)
+		text += reason.step
 	}
-	return b.String()
+	return text
 }
 
 const prefix = "lending/idempotency: "

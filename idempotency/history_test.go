@@ -125,6 +125,19 @@ func TestHistoryHasTheChangesOfOthers(t *testing.T) {
 	})
 }
 
+// TestSlowReadCountsOnce has the two reads of the store before a review take time.
+func TestSlowReadCountsOnce(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, client.Applications.SendLink(ctx, o.application), lending.ErrOutcomeUnknown)
+		entries.load = func() error { bubble.Elapse(900 * time.Millisecond); return nil }
+		require.ErrorIs(t, client.Applications.SendLink(ctx, o.application), idempotency.ErrNeedsReview)
+		entries.load = nil
+		assert.Contains(t, told(t, fake.Must(idempotency.NewLog(entries, nil)), "the/key"), "1.8s ago: in_doubt, ")
+	})
+}
+
 // TestHistoryIsBounded keeps the first 4 and the last 12 changes of a key that the service rejects.
 func TestHistoryIsBounded(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {

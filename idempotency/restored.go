@@ -96,7 +96,8 @@ func (k *keyedCall) presume(ctx context.Context) error {
 	if err != nil {
 		return k.refuse(Error{kind: ErrStore, cause: err})
 	}
-	o := now.distrust(k.present(), &k.data)
+	k.entry, k.loaded = *k.present(), time.Now()
+	o := now.distrust(&k.entry, &k.data)
 	if o == nil || k.entry.State != store.Free {
 		return nil
 	}

@@ -41,7 +41,7 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 			return err
 		}
 	}
-	if k.adds() {
+	if s.Adds = 0; k.adds() {
 		if s.Adds = records(k.call); k.row.once && s.Before != nil && s.Before.Count > 0 {
 			s.Adds = -1 // the record may replace the earlier one
 		}
