@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,7 +124,8 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 		}
 		said := idempotency.Resolution{By: "the trial", Why: "looked it up", Verdict: verdict, Sends: entries[0].Sends}
 		err = k.log.Resolve(ctx, failed.Key, said)
-		if argument, ok := errors.AsType[*lending.ArgumentError](err); ok && argument.Fields[0].Field == "key" {
+		argument, ok := errors.AsType[*lending.ArgumentError](err)
+		if ok && slices.Contains([]string{"key", "Correct", "Sends"}, argument.Fields[0].Field) {
 			continue // the person of the other replica has decided
 		}
 		return unlessRetried(err)
