@@ -277,6 +277,7 @@ func TestVerdictNamesTheCustomerOfTheRequest(t *testing.T) {
 		key := fake.Must(log.Keys(t.Context(), doubtful))[0]
 		assert.Equal(t, "the verdict named another record: no read shows the record of the verdict", key.Why)
 		assert.Empty(t, key.ResolvedBy)
+		assert.Nil(t, fake.Must(log.Lookup(t.Context(), "the/key")).Answer())
 		all := service.Snapshot().Customers
 		own := all[len(all)-1].ID
 		require.NoError(t, log.Resolve(t.Context(), "the/key", says(record(own))))
