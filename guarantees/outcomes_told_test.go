@@ -246,7 +246,7 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 		hc   *http.Client
 	}{{lending.OutcomeNotSent, nil}, {lending.OutcomeUnknown, &http.Client{Transport: transport}}} {
 		t.Run(fmt.Sprint(test.want), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			err := benchmarkClient(t, "https://"+listener.Addr().String(), test.hc).Applications.Cancel(ctx,
 				catalog.Application)
 			cancel()

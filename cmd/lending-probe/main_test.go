@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -145,7 +146,7 @@ func TestWrongUsage(t *testing.T) {
 // The probe listens for the webhooks of the walk.
 func TestWebhooksArrive(t *testing.T) {
 	s := newSession(t)
-	const address = "127.0.0.1:18097"
+	address := fmt.Sprint("127.0.0.1:", 10_000+rand.N(20_000)) // the gates run beside each other
 	s.run(t, "-create", "-email", "tests@example.com", "-webhooks", "http://"+address+"/", "-listen", address)
 	assert.Contains(t, s.out.String(), "held      webhook signature", s.errOut.String())
 }

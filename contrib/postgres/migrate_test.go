@@ -97,7 +97,7 @@ func TestMigrateGivesUpItsLocks(t *testing.T) {
 	t.Cleanup(func() { _ = holding.Rollback(context.WithoutCancel(t.Context())) })
 	_, err = holding.Exec(t.Context(), "CREATE TABLE lending_inbox ()")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	err = lendingpostgres.Migrate(ctx, pool, nil)
 	require.ErrorContains(t, err, "lock timeout")
