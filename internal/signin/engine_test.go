@@ -318,3 +318,49 @@ func TestStepWhoseLeaseIsLost(t *testing.T) {
 		assert.Equal(t, "late", take(t, e))
 	})
 }
+
+// The end of a sign-in for which nobody waits any more leaves the next sign-in to its callers.
+func TestCallersShareASignInAfterAnAbandonedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var signIns atomic.Int32
+		e := signin.New(signin.Config{
+			Store: &emptyStore{},
+			SignIn: func(context.Context) (signin.Issue, error) {
+				first := signIns.Add(1) == 1
+				bubble.Elapse(10 * time.Second)
+				if first {
+					return signin.Issue{}, &signin.Failure{Err: signin.ErrRefused, Mild: true}
+				}
+				return signin.Issue{Token: "a", Issued: time.Now()}, nil
+			},
+			Report:        func(doing string, err error) { t.Errorf("%s: %v", doing, err) },
+			EncodeFailure: func(error) []byte { return nil },
+		})
+		defer e.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, _, err := e.Token(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		go take(t, e)
+		bubble.Elapse(9500 * time.Millisecond) // the first has ended, and the second has not
+		take(t, e)
+		assert.EqualValues(t, 2, signIns.Load())
+	})
+}
+
+// The engine makes a refresh at a time, whatever else ends meanwhile.
+func TestOneRefreshAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, steps := newEngine(t, time.Hour, time.Now)
+		take(t, e)
+		steps.takes = 10 * time.Minute
+		bubble.Elapse(45 * time.Minute)
+		take(t, e)
+		_, err := e.State(t.Context())
+		require.NoError(t, err)
+		bubble.Elapse(9 * time.Minute)
+		take(t, e) // another attempt is due
+		synctest.Wait()
+		assert.Equal(t, 1, steps.refreshes)
+	})
+}

@@ -10,7 +10,6 @@ import (
 type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
-	forced  bool
 	waiting int
 	token   *liveToken
 	err     error
@@ -65,9 +64,8 @@ func (e *Engine) join(ctx context.Context, forced bool) *flight {
 		return landed(nil, ErrClosed)
 	case e.signIn == nil && !forced && e.outage.pausing(now):
 		return landed(nil, e.outage.paused())
-	case e.signIn == nil, forced && !e.signIn.forced && (e.failure.pausing(now) || e.outage.pausing(now)):
+	case e.signIn == nil:
 		e.signIn = e.launch(func(ctx context.Context) (*liveToken, error) { return e.obtain(ctx, forced) })
-		e.signIn.forced = forced
 	}
 	e.signIn.waiting++
 	return e.signIn

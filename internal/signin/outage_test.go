@@ -183,3 +183,35 @@ func TestSignInBesideACallerWithoutTheStore(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
+
+// While the store fails, the sign-in of a person serves all callers, and another person.
+func TestCallersShareTheSignInWithoutTheStore(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		store.fail("", errDown)
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.ErrorIs(t, read(t.Context(), client), errDown)
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Second})
+		for range 2 {
+			go func() { assert.NoError(t, client.Session().SignIn(t.Context())) }()
+		}
+		synctest.Wait()
+		require.NoError(t, read(t.Context(), client), "in the pause of the store")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// Refusals of tokens that were issued without the store are in a row, too.
+func TestTokensAreRefusedWithoutTheStore(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		store.fail("", errDown)
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		for range 4 {
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			client.Session().Invalidate(tokenIn(t, client))
+		}
+		store.fail("", nil)
+		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
+	})
+}
