@@ -105,7 +105,9 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 		bubble.Elapse(time.Millisecond)
 		require.EqualError(t, c.Ready(t.Context()),
 			"lending/webhook: consumer: not subscribed yet; see the log of the consumer")
-		for range 600 {
+		bubble.Elapse(time.Minute)
+		require.Error(t, c.Ready(t.Context()), "it tries again after growing pauses")
+		for range 540 {
 			bubble.Elapse(time.Second)
 		}
 		synctest.Wait()

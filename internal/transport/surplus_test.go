@@ -36,3 +36,16 @@ func TestSurplusIsNoResponse(t *testing.T) {
 	_, err = conn.Read(got)
 	assert.Equal(t, io.EOF, err)
 }
+
+// A connection that the service has closed ends with the error of its read.
+func TestClosedConnectionEnds(t *testing.T) {
+	ours, theirs := net.Pipe()
+	require.NoError(t, theirs.Close())
+	reads := http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
+	transport.HideSurplus(&reads)
+	conn, err := reads.DialContext(t.Context(), "", "")
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Read(make([]byte, 1))
+	assert.Equal(t, io.EOF, err)
+}
