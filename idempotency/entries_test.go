@@ -18,17 +18,20 @@ import (
 )
 
 // TestReplayedResponseIsMarked captures the response of a mutation and that of its replay: the
-// same media type, and a header that tells them apart.
+// same body and media type, and a header that tells them apart.
 func TestReplayedResponseIsMarked(t *testing.T) {
-	withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, _ *tampered, client *lending.Client) {
-		user := fake.Newcomer()
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+		user, bodies := fake.Newcomer(), map[string]bool{}
 		for _, want := range []string{"", "replayed"} {
 			var response lending.Response
 			ctx := lending.CaptureResponse(lending.WithIdempotencyKey(t.Context(), "the/key"), &response)
 			fake.Must(client.Applications.CreateCustomer(ctx, user))
 			assert.Equal(t, "application/json; charset=utf-8", response.Header.Get("Content-Type"))
 			assert.Equal(t, want, response.Header.Get("Lending-Idempotency"))
+			bodies[string(response.Body)] = true
 		}
+		assert.Len(t, bodies, 1)
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 

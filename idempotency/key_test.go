@@ -48,27 +48,6 @@ func withLog(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient, *
 	})
 }
 
-func TestKeyReplaysTheAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		user := fake.Newcomer()
-		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
-		first, err := process().Applications.CreateCustomer(ctx, user)
-		require.NoError(t, err)
-		var last lending.Call
-		client := process(lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-			func(lending.Call),
-		) {
-			return ctx, func(c lending.Call) { last = c }
-		}, nil))
-		second, err := client.Applications.CreateCustomer(ctx, user)
-		require.NoError(t, err)
-		assert.Equal(t, string(first.Raw()), string(second.Raw()))
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-		assert.Equal(t, idempotency.ActionReplayed, last.Idempotency)
-		assert.Zero(t, last.Attempts)
-	})
-}
-
 // A call checks again after growing pauses, and finds a mutation that the service executes just
 // within MaxLateness.
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {

@@ -359,6 +359,9 @@ func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 		bubble.Elapse(maxLateness)
 		_, err = create(client, "key")
 		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		_, err = create(client, "key",
+			withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened("no UUID"), nil }))
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
 	})
 }
 
