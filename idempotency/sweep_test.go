@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -204,6 +206,20 @@ func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSweepKeepsNoRecordWithoutAnID has a response that is more than ids.
+func TestSweepKeepsNoRecordWithoutAnID(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		service.Answer("POST /api/ApplicationBulk/create-applications",
+			wire.Answer(http.StatusOK, `[{"name":"Ada"},{"id":"00000001-0001-4000-8000-000000000009","name":"Grace"}]`))
+		fake.Must(client.Bulk.CreateApplications(lending.WithIdempotencyKey(t.Context(), "batch"),
+			[]lending.ApplicationRequest{o.request()}))
+		bubble.Elapse(31 * 24 * time.Hour)
+		require.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
+		assert.Nil(t, fake.Must(log.Lookup(t.Context(), "batch")).Answer())
+	})
 }
 
 // TestDoneEntryIsSmall creates an application for a customer who has hundreds: the entry does
