@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/internal/backoff"
@@ -86,6 +87,16 @@ func (d database) queryRow(ctx context.Context, to []any, statement string, argu
 	return d.retry(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, d.sql(statement), arguments...).Scan(to...)
 	})
+}
+
+// collect is queryRow for any number of rows.
+func collect[T any](ctx context.Context, d database, scan pgx.RowToFunc[T], statement string, arguments ...any) (all []T, err error) {
+	err = d.retry(ctx, func(conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, d.sql(statement), arguments...) // CollectRows returns the error
+		all, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return all, err
 }
 
 // errAgain means that a statement found neither its row nor a conflicting row, because another

@@ -50,16 +50,12 @@ func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencySt
 }
 
 // Load implements [store.Store].
-func (s *IdempotencyStore) Load(ctx context.Context, key string) (entry *store.Entry, err error) {
-	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2"), s.name, key)
-		found, err := pgx.CollectRows(rows, scanEntry) // with the error of Query
-		if len(found) > 0 {
-			entry = &found[0]
-		}
-		return err
-	})
-	return entry, err
+func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, error) {
+	found, err := collect(ctx, s.database, scanEntry, "SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2", s.name, key)
+	if len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], err
 }
 
 const entryColumns = "key, revision, state, lock, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0'), saved_at"

@@ -48,7 +48,7 @@ func bound(t time.Time) *time.Time {
 }
 
 // DeadLetters implements [webhook.DeadLetters].
-func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) (page []webhook.DeadLetter, err error) {
+func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
 	filter = filter.WithDefaults()
 	var name []byte
 	if filter.Event != "" {
@@ -59,17 +59,12 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 	if ok {
 		after = &setAside
 	}
-	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, b.sql(`
+	return collect(ctx, b.database, scanLetter, `
 SELECT id, set_aside, letter FROM {inbox}
 WHERE name = $1::text AND due IS NULL AND ($2::bytea IS NULL OR event = $2::bytea)
 	AND set_aside >= coalesce($3::timestamptz, '-infinity') AND set_aside < coalesce($4::timestamptz, 'infinity')
 	AND (set_aside, id) > (coalesce($5::timestamptz, '-infinity'), $6::bigint)
-ORDER BY set_aside, id LIMIT $7::integer`), b.name, name, bound(filter.From), bound(filter.Before), after, row, filter.Limit)
-		page, err = pgx.CollectRows(rows, scanLetter)
-		return err
-	})
-	return page, err
+ORDER BY set_aside, id LIMIT $7::integer`, b.name, name, bound(filter.From), bound(filter.Before), after, row, filter.Limit)
 }
 
 func scanLetter(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {
@@ -232,20 +227,16 @@ func (b *Inbox) find(ctx context.Context, last int64, each func(id int64, body [
 }
 
 // Removed implements [webhook.DeadLetters].
-func (b *Inbox) Removed(ctx context.Context, limit int) (newest []webhook.Removed, err error) {
-	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, b.sql("SELECT removed FROM {inbox_removed} WHERE name = $1::text ORDER BY id DESC LIMIT $2::integer"),
-			b.name, claimer.Limit(limit))
-		newest, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (trace webhook.Removed, err error) {
-			var text string
-			if err = row.Scan(&text); err == nil {
-				err = json.Unmarshal([]byte(text), &trace)
-			}
-			return trace, err
-		})
-		return err
-	})
-	return newest, err
+func (b *Inbox) Removed(ctx context.Context, limit int) ([]webhook.Removed, error) {
+	scan := func(row pgx.CollectableRow) (trace webhook.Removed, err error) {
+		var text string
+		if err = row.Scan(&text); err == nil {
+			err = json.Unmarshal([]byte(text), &trace)
+		}
+		return trace, err
+	}
+	const statement = "SELECT removed FROM {inbox_removed} WHERE name = $1::text ORDER BY id DESC LIMIT $2::integer"
+	return collect(ctx, b.database, scan, statement, b.name, claimer.Limit(limit))
 }
 
 // letterIDsOf returns the rows and times of the valid ids.
