@@ -2,8 +2,8 @@ package idempotency_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,7 +18,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -208,17 +207,24 @@ func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsNoRecordWithoutAnID has a response that is more than ids.
+// TestSweepKeepsNoRecordWithoutAnID has a response that is more than ids. Afterwards it is known that the
+// mutation happened.
 func TestSweepKeepsNoRecordWithoutAnID(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
-		service.Answer("POST /api/ApplicationBulk/create-applications",
-			wire.Answer(http.StatusOK, `[{"name":"Ada"},{"id":"00000001-0001-4000-8000-000000000009","name":"Grace"}]`))
-		fake.Must(client.Bulk.CreateApplications(lending.WithIdempotencyKey(t.Context(), "batch"),
-			[]lending.ApplicationRequest{o.request()}))
+		answer := json.RawMessage(`[{"name":"Ada"},{"id":"00000001-0001-4000-8000-000000000009","name":"Grace"}]`)
+		check := func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened(answer), nil }
+		ctx, requests := withKey(t.Context(), "batch"), []lending.ApplicationRequest{o.request()}
+		service.Fail("POST /api/ApplicationBulk/create-applications", lendingtest.Fault{ResetAfter: true})
+		_, err := client.Bulk.CreateApplications(ctx, requests)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		fake.Must(client.Bulk.CreateApplications(idempotency.WithCheck(ctx, check), requests))
 		bubble.Elapse(31 * 24 * time.Hour)
 		require.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
 		assert.Nil(t, fake.Must(log.Lookup(t.Context(), "batch")).Answer())
+		_, err = client.Bulk.CreateApplications(ctx, requests)
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+		assert.Equal(t, lending.OutcomeDone, fake.Must(log.Lookup(t.Context(), "batch")).Outcome)
 	})
 }
 
