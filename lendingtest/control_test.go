@@ -89,17 +89,6 @@ func TestClient(t *testing.T) {
 	same("deliveries", nil, posted)
 	receiver.verified(sub.Secret)
 
-	const status = "GET /api/Application/application-status/{applicationId}"
-	require.NoError(t, c.Fail(ctx, status, lendingtest.Fault{
-		Status: 200, ContentType: "application/json", Header: http.Header{"x-one": {"1"}},
-		Body: []byte(`"On Hold"`), Times: -1,
-	}))
-	held := r.get("/api/Application/application-status/" + loan.ApplicationID)
-	assert.Equal(t, []string{"On Hold", "1"}, []string{held.text(), held.header.Get("X-One")})
-	post("clear-faults", nil)
-	assert.Equal(t, lendingtest.StatusLoanOpened,
-		r.get("/api/Application/application-status/"+loan.ApplicationID).text())
-
 	offered := r.offered()
 	post("update", map[string]any{"id": offered, "set": json.RawMessage(`{"offer":{"expiresUTC":"2026-01-01"}}`)})
 	assert.Equal(t, true, r.get("/api/Application/application-offer/" + offered).object()["isExpired"])

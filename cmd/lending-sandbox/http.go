@@ -21,14 +21,6 @@ import (
 //go:embed page.html
 var files embed.FS
 
-// newSite returns a page that follows a service until done is closed. path is the place of the
-// site, empty for the sandbox itself.
-func newSite(service *lendingtest.Service, s settings, path string, done <-chan struct{}) *site {
-	p := &site{service: service, set: s, path: path}
-	p.feed.Render, p.feed.Done = p.render, done
-	return p
-}
-
 // handler serves the page, the service below /api and, with -control, the control.
 func (p *site) handler() http.Handler {
 	service, s := p.service, p.set

@@ -200,9 +200,11 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 	fresh := func(path string, done <-chan struct{}, services *control.Services) *site {
 		service := lendingtest.New(append(slices.Clip(opts), lendingtest.WithSeed(uint32((s.seed+opened)&math.MaxUint32)))...)
 		opened++
-		p := newSite(service, s, path, done)
-		p.services = services
-		p.control = control.New(service, &control.Options{Token: s.token, Services: services})
+		p := &site{
+			service: service, set: s, path: path, services: services,
+			control: control.New(service, &control.Options{Token: s.token, Services: services}),
+		}
+		p.feed.Render, p.feed.Done = p.render, done
 		if s.log {
 			service.Watch(func(e lendingtest.Event) {
 				switch {

@@ -85,7 +85,7 @@ func (s *State) Decide(app *record.Application, offer *record.Offer) {
 			offer.CreatedUTC, offer.ExpiresUTC = record.Timestamp{Time: at}, record.Timestamp{Time: at.Add(OfferLifetime)}
 			s.accept(app, offer)
 		}
-		s.Seeded(id)
+		s.lag.seeded(s.Tables, id)
 	}
 	if s.Decision.After <= 0 {
 		decide(s, s.Now())

@@ -9,7 +9,7 @@ import (
 type lag struct {
 	by      func(kind string) time.Duration // nil for no lag
 	shown   *Tables
-	waiting map[string][]write // by the kind of the row
+	waiting []write
 }
 
 // write is a row that reads do not see yet.
@@ -23,8 +23,7 @@ type write struct {
 func (l *lag) written(t *Tables, id string, now time.Time) {
 	if l.by != nil {
 		l.catchUp(now) // even if nobody reads
-		kind, _, _ := about(t.rows[id])
-		l.waiting[kind] = append(l.waiting[kind], write{id, now, Clone(t.rows[id])})
+		l.waiting = append(l.waiting, write{id, now, Clone(t.rows[id])})
 	}
 }
 
@@ -34,21 +33,21 @@ func (l *lag) seeded(t *Tables, id string) {
 		return
 	}
 	for _, id := range t.Related([]string{id}) {
-		kind, _, _ := about(t.rows[id])
-		l.waiting[kind] = slices.DeleteFunc(l.waiting[kind], func(w write) bool { return w.id == id })
+		l.waiting = slices.DeleteFunc(l.waiting, func(w write) bool { return w.id == id })
 		l.show(write{id: id, row: Clone(t.rows[id])})
 	}
 }
 
 // catchUp shows writes of sufficient age.
 func (l *lag) catchUp(now time.Time) {
-	for kind, waiting := range l.waiting {
-		for by := l.by(kind); len(waiting) > 0 && now.Sub(waiting[0].when) >= by; waiting = waiting[1:] {
-			l.show(waiting[0])
-			waiting[0] = write{}
+	l.waiting = slices.DeleteFunc(l.waiting, func(w write) bool {
+		kind, _, _ := about(w.row)
+		due := now.Sub(w.when) >= l.by(kind)
+		if due {
+			l.show(w)
 		}
-		l.waiting[kind] = waiting
-	}
+		return due
+	})
 }
 
 func (l *lag) show(w write) {

@@ -14,14 +14,12 @@ import (
 
 // The methods of this file change the state and ignore all rules. Adding records posts no events.
 
-// Seeded shows the row of an id to reads at once.
-func (s *State) Seeded(id string) { s.lag.seeded(s.Tables, id) }
-
 // add adds a record with an identifier, and shows it to reads at once.
 func add[T any](s *State, row *T) *T {
-	_, id, _ := about(Put(s.Tables, row))
-	s.Seeded(id)
-	return row
+	own := Put(s.Tables, row)
+	_, id, _ := about(own)
+	s.lag.seeded(s.Tables, id)
+	return own
 }
 
 // AddAccount fills in the empty fields of an account and adds it.
@@ -133,13 +131,14 @@ func (s *State) identifyLoan(l *record.Loan) {
 
 // Update calls f with a copy of a record, keeps the copy unless f fails, and posts the events of the change.
 func (s *State) Update(id string, f func(row any) error) error {
-	before, after := s.rows[id], Clone(s.rows[id])
+	row := s.rows[id]
+	before, after := Clone(row), Clone(row)
 	if err := f(after); err != nil {
 		return err
 	}
-	s.rows[id] = after
-	s.changed(before, after)
-	s.Seeded(id)
+	set(row, after)
+	s.changed(before, row)
+	s.lag.seeded(s.Tables, id)
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 // Tables are the records that reads see: pointers to customers, applications, loans and subscriptions.
 type Tables struct {
 	rows  map[string]any // by identifier
-	order []string       // identifiers in order of creation
+	order []any          // in order of creation
 }
 
 func newTables() *Tables { return &Tables{rows: map[string]any{}} }
@@ -72,20 +72,24 @@ func deep(v reflect.Value) reflect.Value {
 }
 
 // Put adds a record, or replaces the record with the same identifier. Put panics if that is a record of another kind.
-func Put[T any](t *Tables, row *T) *T {
-	t.put(row)
-	return row
-}
+func Put[T any](t *Tables, row *T) *T { return t.put(row).(*T) }
 
-func (t *Tables) put(row any) {
+func (t *Tables) put(row any) (own any) {
 	kind, id, _ := about(row)
-	if old := t.rows[id]; old == nil {
-		t.order = append(t.order, id)
-	} else if other, _, _ := about(old); other != kind {
+	own = t.rows[id]
+	if own == nil {
+		t.rows[id], t.order = row, append(t.order, row)
+		return row
+	}
+	if other, _, _ := about(own); other != kind {
 		panic(fmt.Sprintf("lendingtest: the identifier %q belongs to a record of another kind: %s", id, other))
 	}
-	t.rows[id] = row
+	set(own, row)
+	return own
 }
+
+// set makes a record equal to another record.
+func set(row, other any) { reflect.ValueOf(row).Elem().Set(reflect.ValueOf(other).Elem()) }
 
 // Get returns a record, or nil.
 func Get[T any](t *Tables, id string) *T {
@@ -95,8 +99,8 @@ func Get[T any](t *Tables, id string) *T {
 
 // Where returns the records of a kind for which fits returns true.
 func Where[T any](t *Tables, fits func(*T) bool) (all []*T) {
-	for _, id := range t.order {
-		if row, ok := t.rows[id].(*T); ok && fits(row) {
+	for _, row := range t.order {
+		if row, ok := row.(*T); ok && fits(row) {
 			all = append(all, row)
 		}
 	}
@@ -111,8 +115,9 @@ func (t *Tables) Has(id string) bool { return t.rows[id] != nil }
 
 // Drop deletes a record.
 func (t *Tables) Drop(id string) {
+	own := t.rows[id]
 	delete(t.rows, id)
-	t.order = slices.DeleteFunc(t.order, func(other string) bool { return other == id })
+	t.order = slices.DeleteFunc(t.order, func(row any) bool { return row == own })
 }
 
 // Target names the partner and the customer of an event.

@@ -40,35 +40,31 @@ func (c *Call) addCompany(app *record.Application) any {
 // addPrimaryApplicant also replaces the applicant of an earlier call or of a creation with
 // applicant.
 func (c *Call) addPrimaryApplicant(app *record.Application) any {
-	text := c.object()
-	switch {
-	case app.Company == nil:
-		outOfOrder("company details")
-	case signed(app):
-		refuse("AlreadySigned", "Somebody has signed: the applicants can no longer change.")
-	case len(app.Applicants) == 0:
+	text := c.newSigner(app, app.Company != nil, "company details")
+	if len(app.Applicants) == 0 {
 		c.addApplicant(app, text)
-	default:
+	} else {
 		readApplicant(&app.Applicants[0], text)
 	}
 	return nil
 }
 
 func (c *Call) addSecondaryApplicant(app *record.Application) any {
-	text := c.object()
-	switch {
-	case app.Company == nil || len(app.Applicants) == 0:
-		outOfOrder("primary applicant")
-	case signed(app):
-		refuse("AlreadySigned", "Somebody has signed: the applicants can no longer change.")
-	}
-	c.addApplicant(app, text)
+	c.addApplicant(app, c.newSigner(app, app.Company != nil && len(app.Applicants) > 0, "primary applicant"))
 	c.EmitApplication("WB_Send_Secondary_Applicant_Notice", app)
 	return nil
 }
 
-func signed(a *record.Application) bool {
-	return slices.ContainsFunc(a.Applicants, func(b record.Applicant) bool { return b.HasSigned })
+// newSigner reads an applicant for an application that is ready and that nobody has signed.
+func (c *Call) newSigner(app *record.Application, ready bool, missing string) json.RawMessage {
+	text := c.object()
+	if !ready {
+		outOfOrder(missing)
+	}
+	if slices.ContainsFunc(app.Applicants, func(a record.Applicant) bool { return a.HasSigned }) {
+		refuse("AlreadySigned", "Somebody has signed: the applicants can no longer change.")
+	}
+	return text
 }
 
 // applicants returns the applicants without their records, which contain personal data.

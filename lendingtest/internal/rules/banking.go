@@ -127,17 +127,22 @@ func (c *Call) renew(o *record.Offer) {
 // applicationOffer returns the offer, expired or not. In this model force renews an expired
 // offer; the interface does not document force.
 func (c *Call) applicationOffer(app *record.Application) any {
-	force := c.flag("force")
-	if app.Offer == nil {
-		refuse("OfferNotFound", "The application has no offer.")
-	}
-	if force && len(c.failed) == 0 && expired(c, app) {
-		c.renew(app.Offer)
+	offer := offerOf(app)
+	if c.flag("force") && expired(c, app) {
+		c.renew(offer)
 	}
 	return struct {
 		record.Offer
 		IsExpired bool `json:"isExpired"`
-	}{*app.Offer, expired(c, app)}
+	}{*offer, expired(c, app)}
+}
+
+// offerOf refuses an application without an offer.
+func offerOf(app *record.Application) *record.Offer {
+	if app.Offer == nil {
+		refuse("OfferNotFound", "The application has no offer.")
+	}
+	return app.Offer
 }
 
 func expired(c *Call, app *record.Application) bool {
@@ -147,10 +152,7 @@ func expired(c *Call, app *record.Application) bool {
 // unexpiredOffer refuses an expired offer. Approval uploads and signing call it.
 func unexpiredOffer(c *Call, app *record.Application) {
 	refuseCancelled(app)
-	if app.Offer == nil {
-		refuse("OfferNotFound", "The application has no offer.")
-	}
-	if expired(c, app) {
+	if offerOf(app); expired(c, app) {
 		refuse("OfferExpired", "The offer has expired.")
 	}
 }

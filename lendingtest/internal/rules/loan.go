@@ -56,10 +56,8 @@ func calculate(app *record.Application, k record.Calculation) fields {
 // readCalculation reads the body. Without a body it uses the offer.
 func (c *Call) readCalculation(app *record.Application) (k record.Calculation) {
 	if !c.decode(&k) {
-		if app.Offer == nil {
-			refuse("OfferNotFound", "The application has no offer to calculate with.")
-		}
-		k = record.Calculation{Amount: app.Offer.Amount, Terms: app.Offer.Terms}
+		offer := offerOf(app)
+		k = record.Calculation{Amount: offer.Amount, Terms: offer.Terms}
 	}
 	if k.Amount <= 0 {
 		c.failed.add("amount", "InvalidAmount", "The amount is not above zero.")
