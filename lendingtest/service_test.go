@@ -165,6 +165,11 @@ func TestSeedAndSnapshot(t *testing.T) {
 	assert.Equal(t, loan.CustomerID, snap.Customers[0].ID)
 	snap.Applications[0].ExtraInformation["x"] = "y"
 	assert.Empty(t, r.Snapshot().Applications[0].ExtraInformation, "a snapshot is a copy")
+	accounts := []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "1.00"}}}}
+	r.AddApplication(lendingtest.Application{CustomerID: loan.CustomerID, Accounts: accounts})
+	accounts[0].Transactions[0].Amount = "2.00"
+	r.Snapshot().Applications[1].Accounts[0].Transactions[0].Amount = "3.00"
+	assert.Equal(t, "1.00", r.Snapshot().Applications[1].Accounts[0].Transactions[0].Amount)
 	assert.Equal(t, loan.ID, r.get("/api/Loan/get-customer-loans/" + loan.CustomerID).list()[0]["id"])
 	r.UpdateCustomer(loan.CustomerID, func(c *lendingtest.Customer) { c.City = "Bern" })
 	assert.Equal(t, "Bern", r.get("/api/Customer/get-customer-by-id/" + loan.CustomerID).object()["city"])
