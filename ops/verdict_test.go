@@ -43,9 +43,10 @@ func TestVerdictMovesTheOrder(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer running.Wait()
 				defer stop()
+				tokens := lending.NewMemoryTokenStore()
 				for range 2 {
 					log := fake.Must(idempotency.NewLog(entries, nil))
-					client := fake.SignIn(t, service, nil, lending.WithIdempotency(log))
+					client := fake.SignIn(t, service, nil, lending.WithIdempotency(log), lending.WithTokenStore(tokens))
 					worker := fake.Must(orders.New(func(context.Context) ([]string, error) {
 						if isOpen.Load() {
 							return []string{"order-1"}, nil
