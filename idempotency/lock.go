@@ -31,16 +31,6 @@ func hashed(text string) string {
 // adds reports whether the next mutation of the lock needs the new records of this mutation.
 func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
 
-// reserve takes the lock before the check. If another mutation then takes the lock, this entry's
-// revision changes and the send is aborted. Otherwise the check could be older than the effect
-// of the other mutation, and take that effect for its own.
-func (k *keyedCall) reserve(ctx context.Context) error {
-	if k.lock == k.entry.Lock {
-		return nil
-	}
-	return k.held(ctx, k.save(ctx, k.lock, line{State: store.Free}))
-}
-
 // held returns the error of a save, after release if another mutation has the lock.
 func (k *keyedCall) held(ctx context.Context, err error) error {
 	if held, isHeld := errors.AsType[*store.LockedError](err); isHeld {

@@ -70,15 +70,6 @@ func (d *entryData) effect(answer []byte) snapshot {
 // namespace, so no key of a caller is equal.
 func (s *settings) rememberedPrefix() string { return s.Namespace + "#" }
 
-// rememberedKey is the key of the entry of a lock. An encrypted store leaves keys readable:
-// without the salt nobody can confirm a guessed lock.
-func (s *settings) rememberedKey(ctx context.Context, lock string) (string, error) {
-	salt, err := s.lockSalt(ctx)
-	sum := hmac.New(sha256.New, []byte(salt))
-	_, _ = io.WriteString(sum, lock)
-	return s.rememberedPrefix() + hex.EncodeToString(sum.Sum(nil)), err
-}
-
 // lockSalt returns the salt that the logs of the namespace share. The first log saves the salt
 // as the data of an entry, which an encrypted store encrypts.
 func (s *settings) lockSalt(ctx context.Context) (string, error) {
@@ -105,11 +96,16 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 }
 
 // recall returns the records of the last mutations of a lock. It drops them after MaxLateness,
-// when reads show them.
+// when reads show them. An encrypted store leaves keys readable: without the salt nobody can confirm a
+// guessed lock.
 func (s *settings) recall(ctx context.Context, lock string) (entry store.Entry, data lockData, err error) {
-	if entry.Key, err = s.rememberedKey(ctx, lock); err != nil {
+	salt, err := s.lockSalt(ctx)
+	if err != nil {
 		return entry, data, err
 	}
+	sum := hmac.New(sha256.New, []byte(salt))
+	_, _ = io.WriteString(sum, lock)
+	entry.Key = s.rememberedPrefix() + hex.EncodeToString(sum.Sum(nil))
 	saved, err := s.store.Load(ctx, entry.Key)
 	if err != nil || saved == nil {
 		return entry, data, err

@@ -34,9 +34,6 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 	}
 	s := &k.data.Send
 	if k.row.check != nil && s.Before == nil && k.check == nil {
-		if err := k.reserve(ctx); err != nil {
-			return err
-		}
 		if err := k.checkBefore(ctx); err != nil {
 			return err
 		}
@@ -93,9 +90,18 @@ func (k *keyedCall) undoUnsent() {
 	}
 }
 
-// checkBefore makes the check before the send. It adds the records of the last mutations of the
-// lock, which late reads may not show.
+// checkBefore takes the lock and makes the check before the send. It adds the records of the last
+// mutations of the lock, which late reads may not show.
+//
+// If another mutation then takes the lock, this entry's revision changes and the send is aborted.
+// Otherwise the check could be older than the effect of the other mutation, and take that effect
+// for its own.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
+	if k.lock != k.entry.Lock {
+		if err := k.held(ctx, k.save(ctx, k.lock, line{State: store.Free})); err != nil {
+			return err
+		}
+	}
 	var last lockData
 	if k.adds() {
 		var err error

@@ -58,22 +58,14 @@ func idsOf(call *lending.MutationCall) ids {
 			named[name] = query.Get(name)
 		}
 	}
-	if id := customerIn(call.Body()); !id.IsZero() {
-		named["customerId"] = id.String()
-	}
-	return named
-}
-
-// customerIn returns the customer for whom the body creates applications. The id is zero if a
-// bulk request has several customers.
-func customerIn(body []byte) (id lending.CustomerID) {
 	type application struct {
 		CustomerID lending.CustomerID `json:"customerId"`
 	}
-	if all := slices.Compact(listed[application](body)); len(all) == 1 {
-		id = all[0].CustomerID
+	// A bulk request can have several customers.
+	if all := slices.Compact(listed[application](call.Body())); len(all) == 1 && !all[0].CustomerID.IsZero() {
+		named["customerId"] = all[0].CustomerID.String()
 	}
-	return id
+	return named
 }
 
 // listed returns the object in body, or the objects of the list in body.
