@@ -322,12 +322,8 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 		why.kind = ErrAnswerLost
 	}
 	e := k.call.Error(&why)
-	switch {
-	case e.StatusCode != 0: // this call was sent: keep its outcome
-	case errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free:
+	if e.Outcome = outcome; errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free {
 		e.Outcome = lending.OutcomeUnknown // both addresses can lead to the same service
-	default:
-		e.Outcome = outcome
 	}
 	e.RetryAfter = max(e.RetryAfter, why.RetryAfter)
 	return e
