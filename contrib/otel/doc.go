@@ -100,7 +100,6 @@
 //	      SELECT
 //	      INSERT
 //	      SELECT
-//	      SELECT
 //	      call GET /api/Loan/get-transactions-paged/{loanId}
 //	        GET /api/Loan/get-transactions-paged/{loanId}
 //	      call GET /api/Loan/get-total-balance/{loanId}
