@@ -47,7 +47,7 @@ func TestLargestAnswerIsKept(t *testing.T) {
 			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 				o := newOrder(service)
 				var response lending.Response
-				for range 2 { // the answer is an id in quotes
+				for range 3 { // the answer is an id in quotes
 					ctx := lending.CaptureResponse(lending.WithIdempotencyKey(t.Context(), "the/key"), &response)
 					fake.Must(client.Applications.Create(ctx, o.request(), nil))
 				}
