@@ -234,6 +234,8 @@ func TestDoubtIsEndedAfterAMove(t *testing.T) {
 		require.NoError(t, o.creates(t, after)("create"))
 		require.NoError(t, log.Resolve(t.Context(), "link", says(idempotency.NotHappened())))
 		require.NoError(t, link(after))
+		present := fake.Must(idempotency.NewLog(entries, nil))
+		require.NoError(t, link(clientAt("https://moved.example", present)), "the key has taken the account")
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 
 		other := clientAt("https://other.example", log)
