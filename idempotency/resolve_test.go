@@ -38,7 +38,10 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 		method       string
 		right, wrong []any
 	}{
-		{"Applications.CreateCustomer", []any{object}, []any{nil, id, true, map[string]any{"id": "x"}, []any{object}}},
+		{
+			"Applications.CreateCustomer", []any{object},
+			[]any{nil, id, true, struct{}{}, map[string]any{"id": "x"}, []any{object}},
+		},
 		{"Applications.Create", []any{id}, []any{nil, object, true, "an id", 7}},
 		{"Applications.Process", []any{nil, id}, []any{object, lending.OfferID{}}},
 		{"Applications.UpdateName", []any{nil, true, false}, []any{"true", object, id}},
