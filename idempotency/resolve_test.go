@@ -39,7 +39,8 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 		right, wrong []any
 	}{
 		{
-			"Applications.CreateCustomer", []any{object},
+			"Applications.CreateCustomer",
+			[]any{object},
 			[]any{nil, id, true, struct{}{}, map[string]any{"id": "x"}, []any{object}},
 		},
 		{"Applications.Create", []any{id}, []any{nil, object, true, "an id", 7}},
