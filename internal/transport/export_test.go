@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"time"
+	"unsafe"
 )
 
 // The limits of a stop of the process.
@@ -21,6 +22,15 @@ func Stop(conn net.Conn, stop time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticked = w.ticked.Add(-stop)
+}
+
+// Sleep makes conn believe that the machine slept, and with it the monotonic clock. Package time cannot
+// move the wall clock alone: its seconds are in the upper bits of the first word.
+func Sleep(conn net.Conn, asleep time.Duration) {
+	w := conn.(*watched)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*(*uint64)(unsafe.Pointer(&w.ticked)) -= uint64(asleep/time.Second) << 30
 }
 
 // Dial opens a connection of [Fresh].

@@ -49,7 +49,7 @@ var opening Use
 // net/http takes another.
 func (u *Use) Begin(conn net.Conn) {
 	p, ok := dialed(conn).(*pooled)
-	if ok && (p.use.Load() != nil || !p.surplus.Load()) {
+	if ok && (p.use.Load() == &opening || !p.surplus.Load()) {
 		u.conn.Store(p)
 		p.use.Store(u)
 	}

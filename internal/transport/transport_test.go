@@ -3,6 +3,7 @@ package transport_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -189,4 +190,25 @@ func TestRequestsGoThroughAProxy(t *testing.T) {
 		assert.Equal(t, "HTTP/2.0 1", got)
 	}
 	assert.Equal(t, 1, tunnels)
+}
+
+// A connection of HTTP/2 on which nothing comes back ends, instead of holding up all mutations.
+func TestSilentHTTP2ConnectionEnds(t *testing.T) {
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	synctest.Test(t, func(t *testing.T) {
+		like := transport.New(certified.Client().Transport.(*http.Transport).TLSClientConfig.Clone())
+		like.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			server := tls.Server(theirs, &tls.Config{Certificates: certified.TLS.Certificates, NextProtos: []string{"h2"}})
+			go func() { _, _ = io.Copy(io.Discard, server) }()
+			return ours, nil
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, certified.URL, strings.NewReader("{}"))
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = transport.NewFresh(like, true).RoundTrip(request) //nolint:bodyclose // fails
+		require.Error(t, err)
+		assert.Equal(t, 20*time.Second, time.Since(start), "15 s of silence, and 5 s after a ping: %v", err)
+	})
 }

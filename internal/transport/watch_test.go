@@ -57,6 +57,17 @@ func TestNothingIsWrittenAfterAStop(t *testing.T) {
 	}
 }
 
+// While a machine sleeps, the monotonic clock stands still: the wall clock tells.
+func TestNothingIsWrittenAfterASleep(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	conn := transport.Watch(ours)
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	transport.Sleep(conn, transport.MaxStop+time.Second)
+	_, err := io.WriteString(conn, "the request")
+	require.ErrorIs(t, err, transport.ErrLate)
+}
+
 // lateTimer is a context whose timer does not fire.
 type lateTimer struct {
 	context.Context
