@@ -87,6 +87,9 @@ func TestClient(t *testing.T) {
 	posted := r.Deliveries()
 	require.NotEmpty(t, posted)
 	same("deliveries", nil, posted)
+	var read []lendingtest.Delivery
+	require.NoError(t, c.Get(ctx, "deliveries", nil, &read))
+	assert.Equal(t, posted, read)
 	receiver.verified(sub.Secret)
 
 	offered := r.offered()
@@ -229,6 +232,7 @@ func TestOrdersAreChecked(t *testing.T) {
 		{`POST /advance {"by":"-2562047h"}`, "the year"},
 		{`POST /add-loan {"amount":-5}`, "is negative"},
 		{`POST /add-loan {"amount":"5"}`, "the body"},
+		{`POST /decision {"after":"-1s"}`, "after is negative"},
 		{`POST /add-loan {"createdUTC":5}`, "the body"},
 		{`POST /add-loan {"createdUTC":"soon"}`, "the body"},
 		{`POST /repay {"amount":5}`, "no loan"},
