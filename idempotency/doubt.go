@@ -252,9 +252,11 @@ func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Respon
 	if k.check != nil {
 		f.why = "WithCheck says so"
 	}
-	if err := k.store.Save(ctx, k.data.ended(k.present(), f, "")); err != nil {
+	next := k.data.ended(k.present(), f, "")
+	if err := k.store.Save(ctx, next); err != nil {
 		return nil, k.unsaved(err)
 	}
+	k.entry.State = next.State // refuse reads the outcome from the state
 	return k.replay(ctx, ActionRebuilt)
 }
 

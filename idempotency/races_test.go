@@ -362,6 +362,7 @@ func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 		_, err = create(client, "key",
 			withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened("no UUID"), nil }))
 		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 	})
 }
 
