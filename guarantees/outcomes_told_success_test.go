@@ -209,6 +209,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 				assert.ErrorIs(t, err, lending.ErrMayHaveHappened, body)
 				assert.Equal(t, want == "unknown", attempt.Outcome == lending.OutcomeUnknown, body)
 				assert.Equal(t, catalog.CheckWith(t, name), failed.CheckWith)
+				require.NotNil(t, failed.Response(), "%s: %v", body, err)
 				assert.Equal(t, body, string(failed.Response().Body))
 			}
 		})
