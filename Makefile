@@ -42,7 +42,7 @@ test: ## Run the tests
 # Six at a time, since tests that run beside others wait for most of their time. At a load of 50 on two cores
 # contrib/postgres, which takes 2 minutes alone, exceeded the default of 10 minutes.
 timed = -parallel 6 -timeout 20m
-# It spends a tenth less processor time if it collects garbage less often.
+# vet spends a tenth less processor time if it collects garbage less often.
 vet = GOGC=400 go vet ./...
 # vet looks at the same code in the gates readme and lint.
 raced = go test -race -vet=off -shuffle=on $(timed)
@@ -64,7 +64,9 @@ repeated := ^Test(ConformanceWithOwnTLSAndHeaders|ConformanceThroughProxy|Journe
 
 race: ## Run the tests with the race detector, in a random order
 	@folders=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | while read -r dir; do \
-	  if grep -qE '$(concurrent)' $$dir/*.go; then echo $$dir; fi; done); $(raced) -skip '$(repeated)' $$folders
+	  if grep -qE '$(concurrent)' $$dir/*.go; then echo $$dir; fi; done); \
+	  echo 'race: left to the gate readme, since they repeat trials or start no goroutine: $(repeated)'; \
+	  $(raced) -skip '$(repeated)' $$folders
 
 contrib: ## The same for each module under contrib, and hold their coverage floors
 	@$(call in-modules,$(CONTRIB),$(call covered,$(raced) ./...))
@@ -126,6 +128,7 @@ versions: ## Run vet with the other Go version that is supported, and the tests 
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
 	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme, race and contrib"; continue; fi; \
 	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
+	  echo 'versions: left out, since simulations decide the same with each version: $(simulated)'; \
 	  go test -vet=off $(timed) -skip '$(simulated)' $(versioned) || exit 1; \
 	  ($(call in-modules,. $(CONTRIB) $(TESTS),$(vet))) || exit 1; done
 
@@ -137,7 +140,8 @@ sized := . ./guarantees ./idempotency/... ./webhook ./lendingtest ./shapes $(add
 cross: ## Run the tests of what counts on 32 bits, where linux/386 runs, and compile the library and its tests for it, darwin and windows
 	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./cmd/lending-ops; \
 	  status=0; $(BIN)/runs386 >$(BIN)/runs386.out 2>&1 || status=$$?; $(vet); \
-	  if [ $$status != 126 ]; then go test -vet=off -skip '$(slow)' $(sized); else \
+	  if [ $$status != 126 ]; then echo 'cross: left out, since faults and programs do not depend on the size of an integer: $(slow)'; \
+	    go test -vet=off -skip '$(slow)' $(sized); else \
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; fi
 	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build -o $(BIN)/cross/ ./cmd/...; \
 	  ($(call in-modules,. $(filter-out ./contrib/river,$(CONTRIB)),$(vet))) || exit 1; done

@@ -203,7 +203,6 @@ func conformanceTrials(t *testing.T, doored bool) []*trial {
 	var trials []*trial
 	all := maps.Clone(catalog.Calls)
 	maps.Copy(all, catalog.Variants)
-	t.Logf("%d faults for each of %d calls", len(table.Faults), len(all))
 	every := 1
 	switch {
 	case os.Getenv(throughProxy) != "":
@@ -213,6 +212,7 @@ func conformanceTrials(t *testing.T, doored bool) []*trial {
 	case doored || race.Enabled:
 		every = 3
 	}
+	t.Logf("one in %d of %d faults for each of %d calls", every, len(table.Faults), len(all))
 	for i, f := range table.Faults {
 		for j, name := range slices.Sorted(maps.Keys(all)) {
 			if (i+j)%every != 0 { // each call has a part of the faults, and each fault a part of the calls
