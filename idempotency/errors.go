@@ -91,7 +91,7 @@ func (r *reason) Next() lending.Next { return r.next }
 // of [ErrInProgress], [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost],
 // [ErrKeyReused], [ErrOtherAccount], [ErrPaused], [ErrErased] and [ErrStore].
 type Error struct {
-	Key        string        // the key of the mutation; empty for an error of the whole log
+	Key        string        // the key of the mutation; empty for [Log.Pause], and if the store fails outside a call
 	Held       string        // with ErrLocked: the key of the other mutation
 	Why        string        // details for a person; may be empty
 	RetryAfter time.Duration // the wait before the next call; 0 if unknown
