@@ -88,7 +88,7 @@ func (b *Book) Reset() {
 		*s = State{
 			Config: s.Config, Tables: newTables(), Accounts: map[string]*record.Account{}, TwoFactor: map[string]*OneTimeCode{},
 			Pending: map[string]*Pending{}, Tokens: map[string]*Token{}, sequences: map[int]int{},
-			lag: lag{by: s.ReadLag, shown: newTables()}, book: b,
+			lag: lag{by: s.ReadLag, shown: newTables(), waiting: map[string][]write{}}, book: b,
 		}
 		for _, a := range s.Config.Accounts {
 			s.Accounts[a.Username] = &a

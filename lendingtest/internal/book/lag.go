@@ -9,7 +9,7 @@ import (
 type lag struct {
 	by      func(kind string) time.Duration // nil for no lag
 	shown   *Tables
-	waiting []write
+	waiting map[string][]write // by the kind of the row: a look at the oldest costs little
 }
 
 // write is a row that reads do not see yet.
@@ -23,7 +23,8 @@ type write struct {
 func (l *lag) written(t *Tables, id string, now time.Time) {
 	if l.by != nil {
 		l.catchUp(now) // even if nobody reads
-		l.waiting = append(l.waiting, write{id, now, Clone(t.rows[id])})
+		kind, _, _ := about(t.rows[id])
+		l.waiting[kind] = append(l.waiting[kind], write{id, now, Clone(t.rows[id])})
 	}
 }
 
@@ -33,21 +34,21 @@ func (l *lag) seeded(t *Tables, id string) {
 		return
 	}
 	for _, id := range t.Related([]string{id}) {
-		l.waiting = slices.DeleteFunc(l.waiting, func(w write) bool { return w.id == id })
+		kind, _, _ := about(t.rows[id])
+		l.waiting[kind] = slices.DeleteFunc(l.waiting[kind], func(w write) bool { return w.id == id })
 		l.show(write{id: id, row: Clone(t.rows[id])})
 	}
 }
 
 // catchUp shows writes of sufficient age.
 func (l *lag) catchUp(now time.Time) {
-	l.waiting = slices.DeleteFunc(l.waiting, func(w write) bool {
-		kind, _, _ := about(w.row)
-		due := now.Sub(w.when) >= l.by(kind)
-		if due {
-			l.show(w)
+	for kind, waiting := range l.waiting {
+		for by := l.by(kind); len(waiting) > 0 && now.Sub(waiting[0].when) >= by; waiting = waiting[1:] {
+			l.show(waiting[0])
+			waiting[0] = write{}
 		}
-		return due
-	})
+		l.waiting[kind] = waiting
+	}
 }
 
 func (l *lag) show(w write) {
