@@ -128,12 +128,21 @@ func (d *decoder) member(i int, p *Plan, next int) (value, field int) {
 		}
 	}
 	name, value := jsonsplit.Member(d.data, i)
-	for n, f := range p.fields {
-		if string(name) == f.name || strings.EqualFold(f.name, string(name)) {
-			return value, n
+	return value, p.find(name, next)
+}
+
+// find returns the number of the field for the member called name, -1 for none. The search begins at next: a response
+// that leaves out fields keeps the order of the others.
+func (p *Plan) find(name []byte, next int) int {
+	for n := range p.fields {
+		if n += next; n >= len(p.fields) {
+			n -= len(p.fields)
+		}
+		if field := p.fields[n].name; string(name) == field || strings.EqualFold(field, string(name)) {
+			return n
 		}
 	}
-	return value, -1
+	return -1
 }
 
 func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
