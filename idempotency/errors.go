@@ -60,7 +60,7 @@ var (
 var (
 	errFingerprint = reasonFor("the request cannot be read twice",
 		"call again with a request that can be read from its start", lending.Next{Retry: true})
-	errCheckBefore = reasonFor("the check before the send failed", "call again", lending.Next{Retry: true})
+	errCheckBefore = reasonFor("the check before the send failed", "call again when that read succeeds", lending.Next{Retry: true})
 )
 
 type safe = redact.Safe

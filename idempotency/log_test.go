@@ -162,7 +162,12 @@ func TestFailedCheckStopsTheSend(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, fake.CreateRoute, failed.Method+" "+failed.Route)
 		assert.Equal(t, time.Hour, failed.RetryAfter)
+		assert.Equal(t, "retry after 1h0m0s", lending.NextOf(err).String())
 		require.NotErrorIs(t, err, lending.ErrRateLimited, "the status is that of another call")
+
+		service.Fail(fake.EmailRoute, lendingtest.Fault{Status: http.StatusForbidden})
+		_, err = client.Applications.CreateCustomer(ctx, user)
+		assert.Equal(t, "stop", lending.NextOf(err).String(), "%v", err)
 		assert.Zero(t, service.Executed(fake.CreateRoute))
 		fake.Must(client.Applications.CreateCustomer(ctx, user))
 	})

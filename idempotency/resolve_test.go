@@ -255,6 +255,20 @@ func TestVerdictNamesARecordOfItsOwnCustomer(t *testing.T) {
 	})
 }
 
+// TestVerdictNamesNothingThatIsNotThere has a person take a record for the response though the customer
+// has none at all.
+func TestVerdictNamesNothingThatIsNotThere(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		o.customer = fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, o.creates(t, client)("the/key"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		err := log.Resolve(t.Context(), "the/key", says(idempotency.Happened(o.application)))
+		assert.Equal(t, "Verdict conflict", catalog.Refused(t, err))
+	})
+}
+
 // TestVerdictNamesTheCustomerOfTheRequest has a person take another customer for the response. The log
 // keeps no e-mail address, so the next call with the key notices.
 func TestVerdictNamesTheCustomerOfTheRequest(t *testing.T) {

@@ -83,6 +83,7 @@ func TestPausedLogSendsNothingAndTellsWho(t *testing.T) {
 		require.ErrorIs(t, err, idempotency.ErrPaused)
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 		assert.Equal(t, "retry after 1m0s", lending.NextOf(err).String())
+		require.ErrorContains(t, err, "call again after Log.Resume")
 		require.NoError(t, creation(t, client, fake.Ada())("done"), "a replay")
 		fake.Must(client.Customers.GetByEmail(t.Context(), fake.Ada().Email))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,6 +49,24 @@ func TestDescribe(t *testing.T) {
 			assert.Equal(t, test.want, redact.Describe(test.err))
 			assert.Equal(t, test.name != "unknown", redact.IsKnown(test.err))
 		})
+	}
+}
+
+func TestNameHidesWhatIsNone(t *testing.T) {
+	for _, test := range []struct {
+		name, shown string
+	}{
+		{"azAZ09_-.:$[]|", "azAZ09_-.:$[]|"},
+		{strings.Repeat("n", 128), strings.Repeat("n", 128)},
+		{strings.Repeat("n", 129), redact.Placeholder},
+		{"Ada Lovelace", redact.Placeholder},
+		{"a@example", redact.Placeholder},
+		{"a/b", redact.Placeholder},
+		{"`a`", redact.Placeholder},
+		{"{a}", redact.Placeholder},
+		{"é", redact.Placeholder},
+	} {
+		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.shown, redact.Name(test.name)) })
 	}
 }
 
