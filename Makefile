@@ -57,9 +57,9 @@ cover: ## README's command, and the root's coverage floors of tools/coverage.txt
 
 # A package that neither starts a goroutine nor shares anything has no races: a handful of small ones.
 concurrent := ^\s*go |\.Go\(|"sync|"net/http|t\.Parallel\(|RunParallel
-# These repeat under the detector what others show it: the faults of TestConformance through a proxy and with TLS of
-# the caller, and callers in other languages. Or they do one thing after another, for its memory or for its end
-# in a process of its own. The gate readme runs them.
+# The detector finds nothing new in these tests. Some repeat others: the faults of TestConformance through a proxy and
+# with TLS of the caller, and callers in other languages. Some run a single goroutine: they measure memory, or end a
+# process of their own. The gate readme runs them.
 repeated := ^Test(ConformanceWithOwnTLSAndHeaders|ConformanceThroughProxy|JourneyInPython|JourneyInNode|ValuesCannotEndTheProcess|DecompressedAnswersAreBounded|SweepHoldsAPage|KeptStringsHoldLittle)$$
 
 race: ## Run the tests with the race detector, in a random order

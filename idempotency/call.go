@@ -217,7 +217,7 @@ func (k *keyedCall) isAccepted() bool {
 	return k.acceptsRecorded && r.Route == k.route && maps.Equal(r.IDs, k.target.ids) && bytes.Equal(r.Who, k.target.who(r.Salt))
 }
 
-// firstRequest tells in words what became of the first request of a key.
+// firstRequest describes the outcome of the first request with a key.
 var firstRequest = map[lending.Outcome]string{
 	lending.OutcomeDone: "the first request happened", lending.OutcomeUnknown: "the first request may have happened",
 	lending.OutcomeNotSent: "the first request did not happen",

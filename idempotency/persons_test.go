@@ -42,7 +42,8 @@ const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 // reject a second signature: SafeToRepeat ends a doubt about a signature only if the service accepts it.
 func TestFewOrdersNeedAPerson(t *testing.T) {
 	few, percents := 40, []int{15, 1}
-	if race.Enabled { // one onboarding follows another
+	if race.Enabled {
+		t.Log("one onboarding follows another: the race detector sees 10 at 15 percent, the gate readme all")
 		few, percents = 10, percents[:1]
 	}
 	count := seeds.FromEnvironment(t, onboardingsVariable, few)

@@ -340,8 +340,8 @@ func TestLaterReadEndsNoReview(t *testing.T) {
 	})
 }
 
-// TestResendAfterWithCheckMakesANewCheck has a mutation sent again by what its caller has found out:
-// what a read had shown before the first time is not of the second.
+// TestResendAfterWithCheckMakesANewCheck resends a mutation because the caller's check says so. The read
+// before the first send does not count for the resend. At the end the check brings no UUID.
 func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, create := process(), creating(t, service)

@@ -207,8 +207,8 @@ func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsNoRecordWithoutAnID has a response that is more than ids. Afterwards it is known that the
-// mutation happened.
+// TestSweepKeepsNoRecordWithoutAnID sweeps a response that has more than ids. The log still knows that
+// the mutation happened.
 func TestSweepKeepsNoRecordWithoutAnID(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))

@@ -160,7 +160,7 @@ func (c *Call) decode(v any) (present bool) {
 	return true
 }
 
-// position is what not every version of encoding/json names of a field.
+// position is the index of an element in the name of a field. Some versions of encoding/json leave it out.
 var position = regexp.MustCompile(`\.\d+|\.$`)
 
 // misfit names the member of body that does not fit v. Since Go 1.27 encoding/json does not name
