@@ -119,8 +119,8 @@ func TestConformance(t *testing.T) {
 	tryAll(t, conformanceTrials(t, false), 96) // most trials wait for a back-off or a socket
 }
 
-// TestConformanceWithOwnTLSAndHeaders tries each call with a seventh of the faults, and all faults, with
-// client certificates, a private CA, and the header of a gateway. In a long run it is a third.
+// TestConformanceWithOwnTLSAndHeaders tries each call with a third of the faults, and all faults, with
+// client certificates, a private CA, and the header of a gateway. In a long run it tries all with each call.
 func TestConformanceWithOwnTLSAndHeaders(t *testing.T) {
 	t.Parallel()
 	tryAll(t, conformanceTrials(t, true), 16) // each connection costs a handshake with two certificates
@@ -207,9 +207,7 @@ func conformanceTrials(t *testing.T, doored bool) []*trial {
 	switch {
 	case os.Getenv(throughProxy) != "":
 		every = 11
-	case doored && !longrun.Wanted():
-		every = 7
-	case doored || race.Enabled:
+	case doored && !longrun.Wanted(), race.Enabled:
 		every = 3
 	}
 	t.Logf("one in %d of %d faults for each of %d calls", every, len(table.Faults), len(all))

@@ -205,6 +205,9 @@ func (x *exchange) send(a *rules.Answer) {
 // readBody reads the whole body, so that the request log has it in any case, and because a sender in the middle of a long
 // body may not read an early response.
 func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool) {
+	if r.Body == nil {
+		return nil, false
+	}
 	limit, _ := f.sizeLimit()
 	if r.ContentLength > limit {
 		return nil, true

@@ -95,6 +95,18 @@ func TestRequests(t *testing.T) {
 	assert.Equal(t, "1", r.Requests()[0].Header.Get("X-Mark"), "the request log is a copy")
 }
 
+// A test can call the handler with a request of http.NewRequest, which has no body.
+func TestHandlerTakesARequestWithoutABody(t *testing.T) {
+	t.Parallel()
+	service := lendingtest.New()
+	defer service.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api/Loan/get-loan/1", nil)
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	service.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusUnauthorized, w.Code)
+}
+
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	r, _, _ := subscribed(t, "WB_Send_Two_Factor_Code")
