@@ -74,7 +74,7 @@ func TestNobodyMayActByDefault(t *testing.T) {
 	assert.NotContains(t, text, "data-order")
 }
 
-// What the handler shows is stored nowhere, in no frame, and not taken for a script.
+// Browsers keep no response, show none in a frame, and take none for a script.
 func TestResponsesAreForTheReaderOnly(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/ops/", "/ops/api/health", "/ops/api/keys"} {
