@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -241,6 +242,24 @@ func TestKeysOfARecordInDoubtInTheCopyAreLookedUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCheckLeavesAKeyOfTheCopyToItsCall has the check of a call fail. [idempotency.Log.Check] asks no person
+// then: the next call with the key checks again.
+func TestCheckLeavesAKeyOfTheCopyToItsCall(t *testing.T) {
+	atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, log *idempotency.Log) {
+		o := newOrder(service)
+		send := func(verdict idempotency.Verdict, err error) error {
+			check := withCheck(func(context.Context) (idempotency.Verdict, error) { return verdict, err })
+			return client.Applications.SendLink(withKey(t.Context(), "the/key", check), o.application)
+		}
+		require.ErrorIs(t, send(idempotency.NotHappened(), errors.New("the mailer is down")), idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
+		fake.Must(log.Check(t.Context(), client))
+		assert.Zero(t, fake.Must(log.Counts(t.Context())).NeedsReview.Count)
+		require.NoError(t, send(idempotency.Happened(nil), nil))
+		assert.Zero(t, service.Executed(linkRoute))
+	})
 }
 
 // TestVerdictOnAReviewOfTheCopyWaits has a key in review at the time of the copy. A person may have decided since,
