@@ -74,7 +74,9 @@ func TestClient(t *testing.T) {
 		require.NoError(t, c.Get(ctx, order, query, &answer))
 		assert.JSONEq(t, marshal(t, want), string(answer), order)
 	}
+	require.NoError(t, c.Fail(ctx, "GET /api/Loan/get-loan/{loanId}", lendingtest.Fault{Status: 503, Times: -1}))
 	post("clear-faults", nil)
+	r.get("/api/Loan/get-loan/" + loan.ID).ok()
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Late: soon}))
 	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp)).err)
 	require.NoError(t, c.Post(ctx, "wait", nil, nil))

@@ -241,12 +241,12 @@ func TestFileThatIsNoService(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestLookOnlyReads runs the first level twice. The second run compares with the first.
+// TestLookOnlyReads runs the first level twice, with no id but the partner's. The second run compares with the first.
 func TestLookOnlyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t)
 		options := v.options(t)
-		options.Create, options.Withdraw = false, ""
+		options.Create, options.Withdraw, options.Loan = false, "", lending.LoanID{}
 		learned := Run(&log{TB: t}, options)
 		require.NoError(t, learned.Err)
 		assert.Empty(t, learned.Made)
