@@ -248,14 +248,15 @@ func (p *prober) createApplication(ctx context.Context, again bool) error {
 	return nil
 }
 
-// late leaves right after the request is written, three times.
+// late leaves soon after the request is written, three times: over HTTP/1.1 net/http says that it wrote the
+// request before it flushes it.
 func (p *prober) late(ctx context.Context) {
 	longest := time.Duration(0)
 	for try := range 3 {
 		name := fmt.Sprintf("Lending probe %s late %d", p.run.Run, try)
 		leaving, leave := context.WithCancel(ctx)
 		traced := httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
-			leave()
+			time.AfterFunc(5*time.Millisecond, leave)
 		}})
 		_, _ = p.client.Applications.UpdateName(traced, p.run.Application, name)
 		leave()
