@@ -21,12 +21,16 @@ import (
 type Client struct {
 	// Token is the token of the control, if it needs one.
 	Token string `json:"-"`
-	// HTTPClient replaces http.DefaultClient, for example with a client that trusts the
+	// HTTPClient replaces a client that keeps no connection, for example with one that trusts the
 	// certificate of a sandbox on https.
 	HTTPClient *http.Client `json:"-"`
 
 	url string
 }
+
+// unkept shares no connection with http.DefaultTransport, whose connections the Close of any
+// httptest.Server ends, also below a request.
+var unkept = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 
 // Dial returns the client of a control, for example "http://127.0.0.1:8080/_control/" for
 // the sandbox. Dial sends no request.
@@ -84,7 +88,7 @@ func (c *Client) do(r *http.Request, result any) error {
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	resp, err := cmp.Or(c.HTTPClient, http.DefaultClient).Do(r)
+	resp, err := cmp.Or(c.HTTPClient, unkept).Do(r)
 	if err != nil {
 		return err
 	}
