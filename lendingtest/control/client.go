@@ -21,8 +21,8 @@ import (
 type Client struct {
 	// Token is the token of the control, if it needs one.
 	Token string `json:"-"`
-	// HTTPClient replaces a client that keeps no connection, for example with one that trusts the
-	// certificate of a sandbox on https.
+	// HTTPClient replaces a client that keeps no connection, for example if the certificate of a
+	// sandbox on https needs a client that trusts it.
 	HTTPClient *http.Client `json:"-"`
 
 	url string
