@@ -262,6 +262,11 @@ func TestErrorsOfALayer(t *testing.T) {
 		{"of its own read and of send", func(ctx context.Context, call *lending.MutationCall, send func() error) error {
 			return errors.Join(refusedRead(ctx, call), send())
 		}, lending.OutcomeRejected},
+		{"of another key of the route", func(_ context.Context, call *lending.MutationCall, _ func() error) error {
+			e := call.Error(torn)
+			e.Outcome, e.IdempotencyKey = lending.OutcomeRejected, "another"
+			return e
+		}, lending.OutcomeUnknown},
 		{"an argument of its own read", func(ctx context.Context, call *lending.MutationCall, _ func() error) error {
 			_, err := call.Client().Loans.Get(ctx, lending.LoanID{})
 			return err
