@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,11 +193,13 @@ func TestWorkOutlastsTheInbox(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancel(t.Context())
 		takes, dones, acted, failures := 0, 0, 0, 0
+		began, paused := time.Now(), time.Duration(0)
 		inbox := &hookedInbox{Inbox: webhook.NewMemoryInbox()}
 		inbox.taking = func() (*webhook.InboxEntry, error) {
 			if takes++; takes <= 5 {
 				return nil, gone
 			}
+			paused = cmp.Or(paused, time.Since(began))
 			return nil, nil //nolint:nilnil // go on
 		}
 		inbox.doing = func(*webhook.InboxEntry) error {
@@ -217,6 +220,7 @@ func TestWorkOutlastsTheInbox(t *testing.T) {
 		}})
 		require.Equal(t, 1, acted)
 		require.Equal(t, 10, failures)
+		require.Greater(t, paused, time.Second, "each pause is longer")
 		requireCounts(t, inbox, webhook.InboxCounts{})
 	})
 }
