@@ -13,52 +13,32 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
-// Package record documents the fields of these types.
+// The records. Package record documents their fields.
+//
+//nolint:revive // the comments stand beside the names
 type (
-	// Account is an account for signing in.
-	Account = record.Account
-	// Applicant is a person who signs the contract.
-	Applicant = record.Applicant
-	// Application is a financing application with all its data.
-	Application = record.Application
-	// BankAccount is an account of the banking data.
-	BankAccount = record.BankAccount
-	// BankTransaction is a transaction of a bank account.
-	BankTransaction = record.BankTransaction
-	// Calculation is the interface's CalculationRequest.
-	Calculation = record.Calculation
-	// Cents is an amount of money.
-	Cents = record.Cents
-	// Customer is a customer record.
-	Customer = record.Customer
-	// Decision says how the service decides about applications.
-	Decision = record.Decision
-	// Delivery is a webhook that was posted.
-	Delivery = record.Delivery
-	// DeliveryMode says how deliveries misbehave.
-	DeliveryMode = record.DeliveryMode
-	// Document is an accepted upload.
-	Document = record.Document
-	// Loan is a loan with its transactions and withdrawals.
-	Loan = record.Loan
-	// Message is a message of an application's conversation.
-	Message = record.Message
-	// Offer is the result of processing.
-	Offer = record.Offer
-	// Requirement is a document that the service asks for.
-	Requirement = record.Requirement
-	// Sent is a text message or e-mail.
-	Sent = record.Sent
-	// Snapshot is a copy of all records.
-	Snapshot = record.Snapshot
-	// Subscription is a webhook subscription.
-	Subscription = record.Subscription
-	// Timestamp is a time in UTC, without a zone in JSON.
-	Timestamp = record.Timestamp
-	// Transaction is a transaction of a loan.
-	Transaction = record.Transaction
-	// Withdrawal is a completed withdrawal.
-	Withdrawal = record.Withdrawal
+	Account         = record.Account         // an account for signing in
+	Applicant       = record.Applicant       // a person who signs the contract
+	Application     = record.Application     // a financing application with all its data
+	BankAccount     = record.BankAccount     // an account of the banking data
+	BankTransaction = record.BankTransaction // a transaction of a bank account
+	Calculation     = record.Calculation     // the interface's CalculationRequest
+	Cents           = record.Cents           // an amount of money
+	Customer        = record.Customer        // a customer record
+	Decision        = record.Decision        // how the service decides about applications
+	Delivery        = record.Delivery        // a webhook that was posted
+	DeliveryMode    = record.DeliveryMode    // how deliveries misbehave
+	Document        = record.Document        // an accepted upload
+	Loan            = record.Loan            // a loan with its transactions and withdrawals
+	Message         = record.Message         // a message of an application's conversation
+	Offer           = record.Offer           // the result of processing
+	Requirement     = record.Requirement     // a document that the service asks for
+	Sent            = record.Sent            // a text message or e-mail
+	Snapshot        = record.Snapshot        // a copy of all records
+	Subscription    = record.Subscription    // a webhook subscription
+	Timestamp       = record.Timestamp       // a time in UTC, without a zone in JSON
+	Transaction     = record.Transaction     // a transaction of a loan
+	Withdrawal      = record.Withdrawal      // a completed withdrawal
 )
 
 // The statuses of an application in this model.
