@@ -43,12 +43,11 @@ func partnerTarget() lending.WebhookTarget {
 func subscriber(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client, func() int) {
 	t.Helper()
 	registered := 0
-	service, client := fake.Start(t, opts...)
-	service.Watch(func(e lendingtest.Event) {
+	service, client := fake.Start(t, append(opts, lendingtest.WithWatcher(func(e lendingtest.Event) {
 		if e.Request != nil && strings.HasSuffix(e.Request.Path, "/register") {
 			registered++
 		}
-	})
+	}))...)
 	return service, client, func() int { return registered }
 }
 

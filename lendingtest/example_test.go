@@ -55,19 +55,17 @@ func ExampleService_AddLoan() {
 	// Output: 10000.00 1
 }
 
-// Watch reports codes, requests and deliveries as they happen.
-func ExampleService_Watch() {
-	s := lendingtest.New()
-	defer s.Close()
-	stop := s.Watch(func(e lendingtest.Event) {
+// A watcher sees codes, requests and deliveries as they happen.
+func ExampleWithWatcher() {
+	s := lendingtest.New(lendingtest.WithWatcher(func(e lendingtest.Event) {
 		switch {
 		case e.Sent != nil:
 			fmt.Println("sent", e.Sent.Kind, "to", e.Sent.To)
 		case e.Request != nil:
 			fmt.Println(e.Request.Status, e.Request.Route)
 		}
-	})
-	defer stop()
+	}))
+	defer s.Close()
 
 	fmt.Println(login(&http.Client{Transport: s.Transport()}, "https://lending.test"))
 	// Output:

@@ -41,7 +41,7 @@ func TestFaultLateIsExecuted(t *testing.T) {
 		id := r.application()
 		var mu sync.Mutex
 		var seen []any
-		defer r.Watch(func(e lendingtest.Event) {
+		r.watch = func(e lendingtest.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -50,7 +50,7 @@ func TestFaultLateIsExecuted(t *testing.T) {
 			case e.Late != nil:
 				seen = append(seen, "late", e.Late.Status, e.Late.Executed)
 			}
-		})()
+		}
 		r.Fail("*", lendingtest.Fault{Late: soon})
 		require.Error(r.t, r.cancel(id).err)
 		r.wait()

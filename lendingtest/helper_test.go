@@ -35,28 +35,31 @@ type rig struct {
 	token  string
 	header http.Header // of every request, over the usual ones
 	before func()      // each request, if set
+	watch  func(lendingtest.Event)
 	ctx    context.Context
 }
 
 func newRig(t *testing.T, opts ...lendingtest.Option) *rig {
 	t.Helper()
-	s := lendingtest.New(opts...)
-	t.Cleanup(s.Close)
-	return &rig{
-		Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-		token: s.Token(lendingtest.Username), header: http.Header{},
-	}
+	r := &rig{t: t, base: "https://lending.test", header: http.Header{}, watch: func(lendingtest.Event) {}}
+	r.Service = lendingtest.New(r.watched(opts)...)
+	t.Cleanup(r.Close)
+	r.client, r.token = &http.Client{Transport: r.Transport()}, r.Token(lendingtest.Username)
+	return r
+}
+
+func (r *rig) watched(opts []lendingtest.Option) []lendingtest.Option {
+	return append(opts, lendingtest.WithWatcher(func(e lendingtest.Event) { r.watch(e) }))
 }
 
 // serverRig calls a service on a socket.
 func serverRig(t *testing.T, opts ...lendingtest.Option) *rig {
 	t.Helper()
-	s := lendingtest.NewServer(opts...)
+	r := &rig{t: t, header: http.Header{}, watch: func(lendingtest.Event) {}}
+	s := lendingtest.NewServer(r.watched(opts)...)
 	t.Cleanup(s.Close)
-	return &rig{
-		Service: s.Service, t: t, base: s.URL, client: s.Client(),
-		token: s.Token(lendingtest.Username), header: http.Header{},
-	}
+	r.Service, r.base, r.client, r.token = s.Service, s.URL, s.Client(), s.Token(lendingtest.Username)
+	return r
 }
 
 // flood asks for 200 applications of a customer, 20 at once.

@@ -38,12 +38,11 @@ func facts() map[string]string {
 
 // learnt is what is known about the real service.
 type learnt struct {
-	mu       sync.Mutex
-	facts    map[string]string
-	shapes   reshape.Routes
-	codes    map[string]string // from the code of a refusal to its assumption
-	onlySeen bool
-	recent   []time.Time // requests of the last minute
+	mu     sync.Mutex
+	facts  map[string]string
+	shapes reshape.Routes
+	codes  map[string]string // from the code of a refusal to its assumption
+	recent []time.Time       // requests of the last minute
 }
 
 // know begins with a service.json.
@@ -176,7 +175,7 @@ func (x *exchange) respond(a *rules.Answer, refused *rules.Problem) {
 	name := x.assumption(a, refused)
 	if name != "" && !x.seen(name, route.Pattern) {
 		x.change(func() { x.entry.Assumed = name })
-		if x.onlySeen {
+		if x.cfg.onlySeen {
 			x.send(rules.Refusal(x.book, onlySeen(name), path))
 			return
 		}

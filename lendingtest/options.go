@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
 )
 
@@ -26,15 +27,13 @@ const (
 type Option func(*config)
 
 type config struct {
+	state          book.Config
+	watch          func(Event)
 	tls, http2     bool
 	basePath       string
 	clock          func() time.Time
-	tokenLifetime  time.Duration
-	accounts       []Account
-	seed           uint32
 	loopback       bool
 	receivers      []string
-	readLag        func(kind string) time.Duration
 	deliveryClient *http.Client
 	known          reshape.Service
 	onlySeen       bool
@@ -43,18 +42,17 @@ type config struct {
 }
 
 func defaultConfig() config {
-	return config{
-		clock:         time.Now,
-		tokenLifetime: time.Hour,
-		seed:          1,
-		accounts: []Account{
+	return config{clock: time.Now, watch: func(Event) {}, state: book.Config{
+		TokenLifetime: time.Hour,
+		Seed:          1,
+		Accounts: []Account{
 			{
 				Username: Username, Password: Password, TwoFactor: true, TrustedDeviceToken: TrustedDeviceToken,
 				PartnerID: PartnerID, AgentID: AgentID,
 			},
 			{Username: AdministratorUsername, Password: AdministratorPassword, Administrator: true},
 		},
-	}
+	}}
 }
 
 // WithTLS makes [NewServer] serve https. [Server.Client] trusts its certificate.
@@ -76,11 +74,11 @@ func WithBasePath(prefix string) Option {
 func WithClock(now func() time.Time) Option { return func(c *config) { c.clock = now } }
 
 // WithTokenLifetime sets the lifetime of tokens. The default is an hour.
-func WithTokenLifetime(d time.Duration) Option { return func(c *config) { c.tokenLifetime = d } }
+func WithTokenLifetime(d time.Duration) Option { return func(c *config) { c.state.TokenLifetime = d } }
 
 // WithSeed sets the first part of every identifier and changes the codes, so that two services
 // return different values. The same seed gives the same values.
-func WithSeed(seed uint32) Option { return func(c *config) { c.seed = seed } }
+func WithSeed(seed uint32) Option { return func(c *config) { c.state.Seed = seed } }
 
 // WithLoopbackReceivers also accepts webhook receivers with http on a loopback host, which the
 // real service rejects. Package lending registers such an address only if the service is on a
@@ -100,6 +98,10 @@ func WithDeliveryClient(client *http.Client) Option {
 	return func(c *config) { c.deliveryClient = client }
 }
 
+// WithWatcher calls f for every event. f runs in the goroutine of the request or delivery, without a
+// lock, so f may call the service.
+func WithWatcher(f func(Event)) Option { return func(c *config) { c.watch = f } }
+
 // WithReadLag makes reads show a write only after d, like a service that reads from replicas.
 // Until then a new record is not found and not listed, and a changed record has its old values.
 //
@@ -111,9 +113,9 @@ func WithDeliveryClient(client *http.Client) Option {
 // The lag follows the service's clock: [Service.Advance] ends it.
 func WithReadLag(d time.Duration) Option {
 	return func(c *config) {
-		c.readLag = nil
+		c.state.ReadLag = nil
 		if d > 0 {
-			c.readLag = func(string) time.Duration { return d }
+			c.state.ReadLag = func(string) time.Duration { return d }
 		}
 	}
 }
@@ -143,8 +145,8 @@ func WithService(learnt []byte) Option {
 			panic("lendingtest: " + err.Error())
 		}
 		c.known = known
-		c.readLag, c.decision.After = known.Lags()
-		c.tokenLifetime = cmp.Or(known.Duration("token life"), c.tokenLifetime)
+		c.state.ReadLag, c.decision.After = known.Lags()
+		c.state.TokenLifetime = cmp.Or(known.Duration("token life"), c.state.TokenLifetime)
 		c.delivery = DeliveryMode{Reverse: known.Facts["webhook order"] == "another order"}
 		if known.Facts["webhook signature"] == "not valid" {
 			c.delivery.Secret = "not the secret"

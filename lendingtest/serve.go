@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -26,15 +25,13 @@ const hostLimit = 30_000_000
 type front struct {
 	ledger
 	faultPlan
-	watchers
 	records
 	learnt
 	lateRuns lateRuns
 
-	basePath string
-	mux      *http.ServeMux
-	httpHost func(*url.URL) bool // whether a webhook receiver may have http
-	done     chan struct{}       // closed by Close
+	cfg  config
+	mux  *http.ServeMux
+	done chan struct{} // closed by Close
 }
 
 // serveRoutes adds the routes to the mux.
@@ -48,12 +45,12 @@ func (f *front) serveRoutes() {
 
 // ServeHTTP answers a request.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), f.basePath)
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), f.cfg.basePath)
 	switch {
 	case !ok, !strings.HasPrefix(rest, "/"), path.Clean(rest) != rest: // ServeMux would redirect; this service never redirects
 		f.serveNotFound(w, r)
 	default:
-		http.StripPrefix(f.basePath, f.mux).ServeHTTP(w, r)
+		http.StripPrefix(f.cfg.basePath, f.mux).ServeHTTP(w, r)
 	}
 }
 
@@ -79,7 +76,7 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	}
 	f.clock.CatchUp()
 	e := f.enter(rt.Pattern, r)
-	call := &rules.Call{Route: rt, Request: r, HTTPHost: f.httpHost, Learned: f.known}
+	call := &rules.Call{Route: rt, Request: r, HTTPHost: f.cfg.mayReceiveHTTP, Learned: f.known}
 	x := &exchange{ResponseWriter: w, front: f, entry: e, call: call}
 	x.call.Body, x.tooLarge = f.readBody(e, r)
 	if after := f.limited(f.clock.Now()); after > 0 {
@@ -156,7 +153,7 @@ func (x *exchange) serveLate() {
 		_, _ = x.run() // no caller is left
 		var e Request
 		x.change(func() { e = x.entry.copy() })
-		x.notify(Event{Late: &e})
+		x.cfg.watch(Event{Late: &e})
 	})
 	if refused != nil {
 		x.fault.CutBody = 0
@@ -226,7 +223,7 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 // serveNotFound answers requests without a route, including requests with a wrong method.
 func (f *front) serveNotFound(w http.ResponseWriter, r *http.Request) {
 	x := exchange{ResponseWriter: w, front: f, entry: f.enter("", r), call: &rules.Call{Route: &rules.Route{}, Request: r}}
-	detail := "There is no such route; perhaps " + rules.Nearest(r.Method+" "+strings.TrimPrefix(r.URL.Path, f.basePath)) + "."
+	detail := "There is no such route; perhaps " + rules.Nearest(r.Method+" "+strings.TrimPrefix(r.URL.Path, f.cfg.basePath)) + "."
 	x.respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", detail))
 }
 
@@ -248,7 +245,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 
 func (x *exchange) finish(status int) {
 	if row, first := x.ledger.finish(x.entry, status); first {
-		x.notify(Event{Request: &row})
+		x.cfg.watch(Event{Request: &row})
 	}
 }
 

@@ -25,7 +25,6 @@ import (
 // All methods are safe for concurrent use, also while requests are in progress.
 type Service struct {
 	front
-	cfg     config
 	closing sync.Once
 }
 
@@ -35,16 +34,14 @@ func New(opts ...Option) *Service {
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	s := &Service{cfg: cfg}
+	s := &Service{}
+	s.cfg = cfg
 	s.clock, s.done = clock.New(cfg.clock), make(chan struct{})
 	s.ledger.now = s.clock.Now
-	s.post = &post.Office{Client: cfg.deliveryClient, Now: s.clock.Now, Told: func(d Delivery) { s.notify(Event{Delivery: &d}) }}
-	s.book = book.New(book.Config{
-		Clock: s.clock, Seed: cfg.seed, Accounts: cfg.accounts, TokenLifetime: cfg.tokenLifetime, ReadLag: cfg.readLag,
-		Post: s.post.Put,
-		Told: func(m Sent) { s.notify(Event{Sent: &m}) },
-	})
-	s.basePath, s.httpHost, s.onlySeen = cfg.basePath, cfg.mayReceiveHTTP, cfg.onlySeen
+	s.post = &post.Office{Client: cfg.deliveryClient, Now: s.clock.Now, Told: func(d Delivery) { cfg.watch(Event{Delivery: &d}) }}
+	cfg.state.Clock, cfg.state.Post = s.clock, s.post.Put
+	cfg.state.Told = func(m Sent) { cfg.watch(Event{Sent: &m}) }
+	s.book = book.New(cfg.state)
 	s.serveRoutes()
 	s.Reset()
 	return s
@@ -74,7 +71,7 @@ func (s *Service) Close() {
 
 // Reset restores the state in which the service started: no records, request log, counters,
 // faults, replaced responses, deliveries or pending decisions.
-// Options and watchers stay.
+// Options stay.
 //
 // Identifiers start again from the first. Identifiers that a client has stored, for instance in
 // an idempotency log, are then invalid or, worse, belong to other records, so clear both.

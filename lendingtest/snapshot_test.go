@@ -35,7 +35,7 @@ func TestReset(t *testing.T) {
 	r.Answer(cancelRoute, func(http.ResponseWriter, *http.Request) {})
 	r.Advance(time.Hour)
 	seen := 0
-	r.Watch(func(lendingtest.Event) { seen++ })
+	r.watch = func(lendingtest.Event) { seen++ }
 
 	r.Reset()
 	r.wait()
@@ -43,7 +43,7 @@ func TestReset(t *testing.T) {
 	r.token = r.Token(lendingtest.Username)
 	require.Len(t, r.Requests(), 1)
 	assert.Equal(t, 1, r.Requests()[0].Number)
-	assert.Equal(t, 1, seen, "watchers stay")
+	assert.Equal(t, 1, seen, "the watcher stays")
 	assert.Empty(t, r.Deliveries())
 	assert.Empty(t, r.ExecutedFor("POST /api/Application/create-application"))
 	assert.Equal(t, []int{0, 0}, []int{r.Arrived(cancelRoute), r.Executed("POST /api/Application/create-application")})

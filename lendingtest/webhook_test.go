@@ -188,11 +188,11 @@ func TestSlowReceiverDelaysNoOther(t *testing.T) {
 	r.AddSubscription(lendingtest.Subscription{WebhookURI: slow.URL, CustomerID: customer})
 	r.AddSubscription(lendingtest.Subscription{WebhookURI: prompt.URL, PartnerID: lendingtest.PartnerID})
 	arrived := make(chan string, 6)
-	r.Watch(func(e lendingtest.Event) {
+	r.watch = func(e lendingtest.Event) {
 		if e.Delivery != nil {
 			arrived <- e.Delivery.URI + " " + e.Delivery.Event
 		}
-	})
+	}
 	names := []string{"WB_Application_Created", "WB_Loan_Created", "WB_Communication_Sent"}
 	for _, name := range names {
 		for _, target := range []string{"customerId=" + customer, "partnerId=" + lendingtest.PartnerID} {

@@ -198,23 +198,22 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lendingtest.Option) *site {
 	opened := uint64(0)
 	fresh := func(path string, done <-chan struct{}, services *control.Services) *site {
-		service := lendingtest.New(append(slices.Clip(opts), lendingtest.WithSeed(uint32((s.seed+opened)&math.MaxUint32)))...)
+		p := &site{set: s, path: path, services: services}
+		own := []lendingtest.Option{lendingtest.WithSeed(uint32((s.seed + opened) & math.MaxUint32))}
 		opened++
-		p := &site{
-			service: service, set: s, path: path, services: services,
-			control: control.New(service, &control.Options{Token: s.token, Services: services}),
-		}
-		p.feed.Render, p.feed.Done = p.render, done
 		if s.log {
-			service.Watch(func(e lendingtest.Event) {
+			own = append(own, lendingtest.WithWatcher(func(e lendingtest.Event) {
 				switch {
 				case e.Request != nil:
 					printer.Print(s.line(*e.Request))
 				case e.Late != nil:
-					printer.Print(lateLine(*e.Late, service.Now()))
+					printer.Print(lateLine(*e.Late, p.service.Now()))
 				}
-			})
+			}))
 		}
+		p.service = lendingtest.New(slices.Concat(opts, own)...)
+		p.control = control.New(p.service, &control.Options{Token: s.token, Services: services})
+		p.feed.Render, p.feed.Done = p.render, done
 		return p
 	}
 	services := &control.Services{}
