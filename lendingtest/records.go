@@ -239,24 +239,16 @@ func (r *records) Emit(event, id string, data map[string]any) {
 	if !slices.Contains(book.Catalogue(), event) {
 		panic(fmt.Sprintf("lendingtest: no event %q; the events are %s", event, strings.Join(book.Catalogue(), ", ")))
 	}
-	known := true
 	r.book.Do(func(s *book.State) {
-		target, owner := book.Target{PartnerID: id}, id
-		if loan := book.Get[Loan](s.Tables, id); loan != nil {
-			owner = loan.ApplicationID
+		target := s.TargetOf(id)
+		if target == (book.Target{}) {
+			target.PartnerID = id
 		}
-		if app := book.Get[Application](s.Tables, owner); app != nil {
-			target = book.Target{PartnerID: app.PartnerID, CustomerID: app.CustomerID}
-		} else if row := book.Get[Customer](s.Tables, id); row != nil {
-			target = book.Target{PartnerID: row.PartnerID, CustomerID: row.ID}
-		} else {
-			known = len(s.SubscriptionsOf(target)) > 0
+		if target.CustomerID == "" && len(s.SubscriptionsOf(target)) == 0 {
+			panic(fmt.Sprintf("lendingtest: %q is no customer, application, loan, or partner with a subscription", id))
 		}
 		s.Emit(target, event, id, data)
 	})
-	if !known {
-		panic(fmt.Sprintf("lendingtest: %q is no customer, application, loan, or partner with a subscription", id))
-	}
 }
 
 // Exists reports whether there is a record with this identifier, a customer with this e-mail, or an account with this

@@ -34,14 +34,27 @@ func (s *State) Emit(t Target, event, id string, data map[string]any) {
 	}
 }
 
+// TargetOf returns the partner and the customer of a customer, application or loan.
+func (s *State) TargetOf(id string) Target {
+	switch row := s.rows[id].(type) {
+	case *record.Customer:
+		return Target{row.PartnerID, row.ID}
+	case *record.Application:
+		return Target{row.PartnerID, row.CustomerID}
+	case *record.Loan:
+		return s.TargetOf(row.ApplicationID)
+	}
+	return Target{}
+}
+
 // EmitCustomer posts an event about a customer.
 func (s *State) EmitCustomer(event string, row *record.Customer) {
-	s.Emit(Target{row.PartnerID, row.ID}, event, row.ID, map[string]any{"customerId": row.ID})
+	s.Emit(s.TargetOf(row.ID), event, row.ID, map[string]any{"customerId": row.ID})
 }
 
 // EmitApplication posts an event about an application.
 func (s *State) EmitApplication(event string, app *record.Application) {
-	s.Emit(Target{app.PartnerID, app.CustomerID}, event, app.ID, map[string]any{
+	s.Emit(s.TargetOf(app.ID), event, app.ID, map[string]any{
 		"applicationId": app.ID, "customerId": app.CustomerID, "status": app.Status,
 		"extraInformation": maps.Clone(app.ExtraInformation),
 	})
@@ -51,11 +64,7 @@ func (s *State) EmitApplication(event string, app *record.Application) {
 func (s *State) EmitLoan(event string, loan *record.Loan, more map[string]any) {
 	data := map[string]any{"loanId": loan.ID, "applicationId": loan.ApplicationID, "customerId": loan.CustomerID}
 	maps.Copy(data, more)
-	t := Target{CustomerID: loan.CustomerID}
-	if app := Get[record.Application](s.Tables, loan.ApplicationID); app != nil {
-		t.PartnerID = app.PartnerID
-	}
-	s.Emit(t, event, loan.ID, data)
+	s.Emit(s.TargetOf(loan.ID), event, loan.ID, data)
 }
 
 // SetStatus changes the status of an application and posts the event.

@@ -181,7 +181,7 @@ func (c *Call) cancelApplication(app *record.Application) any {
 
 // openApplication returns the application and rejects a cancelled application.
 func (c *Call) openApplication() *record.Application {
-	app := c.application()
+	app := lookUp[record.Application](c)
 	refuseCancelled(app)
 	return app
 }

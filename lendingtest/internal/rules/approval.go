@@ -218,7 +218,7 @@ func upload(kind string) func(*Call) any {
 			c.concern(d.RequirementID)
 		}
 		c.valid()
-		app := c.application()
+		app := lookUp[record.Application](c)
 		if kind != "bank-statement" {
 			unexpiredOffer(c, app)
 		}

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -217,30 +218,21 @@ func (c *Call) otherID(fact, id string) string {
 	return id
 }
 
-// lookUp returns the record that a request names, and refuses the record of another partner as if there were none.
-func lookUp[T any](c *Call, what, parameter string, partnerOf func(*T) string) *T {
-	row := book.Get[T](c.Tables, c.id(parameter))
+// lookUp returns the customer, application or loan that a request names, and refuses the record of another partner as if
+// there were none.
+func lookUp[T any](c *Call) *T {
+	kind := reflect.TypeFor[T]().Name()
+	id := c.id(strings.ToLower(kind) + "Id")
+	row := book.Get[T](c.Tables, id)
 	switch {
 	case row == nil:
-		panic(notFound(what))
-	case !c.mine(partnerOf(row)):
-		p := notFound(what) // as if there were none
+		panic(notFound(kind))
+	case !c.mine(c.TargetOf(id).PartnerID):
+		p := notFound(kind)
 		p.Assumption = "foreign records"
 		panic(p)
 	}
 	return row
-}
-
-func (c *Call) application() *record.Application {
-	return lookUp(c, "Application", "applicationId", func(a *record.Application) string { return a.PartnerID })
-}
-
-func (c *Call) customer() *record.Customer {
-	return lookUp(c, "Customer", "customerId", func(row *record.Customer) string { return row.PartnerID })
-}
-
-func (c *Call) loan() *record.Loan {
-	return lookUp(c, "Loan", "loanId", func(l *record.Loan) string { return c.applicationOf(l).PartnerID })
 }
 
 // applicationOf returns the present application of a loan, also for reads that lag.

@@ -94,7 +94,7 @@ const advanceRate = 0.8
 
 // drawable returns a loan from which money can be withdrawn.
 func (c *Call) drawable() *record.Loan {
-	loan := c.loan()
+	loan := lookUp[record.Loan](c)
 	if loan.IsClosed {
 		refuse("LoanClosed", "The loan is closed.")
 	}

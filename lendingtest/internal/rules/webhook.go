@@ -20,7 +20,7 @@ func (c *Call) target() (t book.Target) {
 		t.PartnerID = c.id("partnerId")
 		c.mustUse(t.PartnerID)
 	default:
-		t.CustomerID = c.customer().ID
+		t.CustomerID = lookUp[record.Customer](c).ID
 	}
 	return t
 }
