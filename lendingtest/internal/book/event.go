@@ -67,11 +67,15 @@ func (s *State) EmitLoan(event string, loan *record.Loan, more map[string]any) {
 	s.Emit(s.TargetOf(loan.ID), event, loan.ID, data)
 }
 
-// SetStatus changes the status of an application and posts the event.
+// SetStatus changes the status of an application and posts the events.
 func (s *State) SetStatus(app *record.Application, status string) {
-	if app.Status != status {
-		app.Status = status
-		s.EmitApplication("WB_Application_Status_Changed", app)
+	if app.Status == status {
+		return
+	}
+	app.Status = status
+	s.EmitApplication("WB_Application_Status_Changed", app)
+	if status == record.StatusCancelled {
+		s.EmitApplication("WB_Application_Cancelled", app)
 	}
 }
 

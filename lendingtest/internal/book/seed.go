@@ -36,19 +36,22 @@ func (s *State) AddAccount(a record.Account) *record.Account {
 
 // AddCustomer fills in the empty fields of a customer and adds it.
 func (s *State) AddCustomer(row record.Customer) *record.Customer {
-	if row.ID == "" {
-		row.ID = s.NewID(Customer)
-	}
-	if row.Email == "" {
-		row.Email = fmt.Sprintf("customer%d@example.com", s.sequences[Customer])
-	}
-	s.stamp(&row.CreatedUTC)
+	s.begin(&row.ID, Customer, &row.CreatedUTC)
+	row.Email = cmp.Or(row.Email, fmt.Sprintf("customer%d@example.com", s.sequences[Customer]))
 	return add(s, &row)
 }
 
-func (s *State) stamp(t *record.Timestamp) {
-	if t.IsZero() {
-		*t = s.Stamp()
+// begin fills in the identifier and the time of a record.
+func (s *State) begin(id *string, kind int, created *record.Timestamp) {
+	s.identify(id, kind)
+	if created.IsZero() {
+		*created = s.Stamp()
+	}
+}
+
+func (s *State) identify(id *string, kind int) {
+	if *id == "" {
+		*id = s.NewID(kind)
 	}
 }
 
@@ -62,14 +65,11 @@ func (s *State) AddApplication(a record.Application, partnerID string) *record.A
 	if Get[record.Customer](s.Tables, a.CustomerID) == nil {
 		panic("lendingtest: no customer " + a.CustomerID)
 	}
-	if a.ID == "" {
-		a.ID = s.NewID(Application)
-	}
+	s.begin(&a.ID, Application, &a.CreatedUTC)
 	if a.ExtraInformation == nil {
 		a.ExtraInformation = map[string]string{}
 	}
 	a.PartnerID, a.Status = cmp.Or(a.PartnerID, partnerID), cmp.Or(a.Status, record.StatusCreated)
-	s.stamp(&a.CreatedUTC)
 	return add(s, &a)
 }
 
@@ -87,15 +87,12 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 		panic("lendingtest: no application " + l.ApplicationID)
 	}
 	l.ApplicationID, l.CustomerID = app.ID, app.CustomerID
-	if l.ID == "" {
-		l.ID = s.NewID(Loan)
-	}
+	s.begin(&l.ID, Loan, &l.CreatedUTC)
 	s.identifyLoan(&l)
 	l.Amount = cmp.Or(l.Amount, 10_000_00)
 	if l.Balance == 0 && l.AvailableBalance == 0 && !l.IsClosed {
 		l.AvailableBalance, l.IsEnabled = l.Amount, true
 	}
-	s.stamp(&l.CreatedUTC)
 	return add(s, &l)
 }
 
@@ -105,9 +102,7 @@ func (s *State) AddSubscription(sub record.Subscription, partnerID string) *reco
 	if sub.PartnerID == "" && sub.CustomerID == "" {
 		sub.PartnerID = partnerID
 	}
-	if sub.ID == "" {
-		sub.ID = s.NewID(Subscription)
-	}
+	s.identify(&sub.ID, Subscription)
 	if sub.Secret == "" {
 		sub.Secret = s.NewSecret()
 	}
@@ -115,18 +110,13 @@ func (s *State) AddSubscription(sub record.Subscription, partnerID string) *reco
 	return add(s, &sub)
 }
 
-// identify gives identifiers to new rows.
-func identify[T any](s *State, kind int, rows []T, id func(*T) *string) {
-	for i := range rows {
-		if at := id(&rows[i]); *at == "" {
-			*at = s.NewID(kind)
-		}
-	}
-}
-
 func (s *State) identifyLoan(l *record.Loan) {
-	identify(s, Transaction, l.Transactions, func(t *record.Transaction) *string { return &t.ID })
-	identify(s, Withdrawal, l.Withdrawals, func(w *record.Withdrawal) *string { return &w.ID })
+	for i := range l.Transactions {
+		s.identify(&l.Transactions[i].ID, Transaction)
+	}
+	for i := range l.Withdrawals {
+		s.identify(&l.Withdrawals[i].ID, Withdrawal)
+	}
 }
 
 // Update calls f with a copy of a record, keeps the copy unless f fails, and posts the events of the change.
@@ -165,14 +155,12 @@ func (s *State) Set(id string, fields json.RawMessage) error {
 func (s *State) changed(before, after any) {
 	switch row := after.(type) {
 	case *record.Application:
-		identify(s, Message, row.Messages, func(m *record.Message) *string { return &m.ID })
-		if row.Status == before.(*record.Application).Status {
-			return
+		for i := range row.Messages {
+			s.identify(&row.Messages[i].ID, Message)
 		}
-		s.EmitApplication("WB_Application_Status_Changed", row)
-		if row.Status == record.StatusCancelled {
-			s.EmitApplication("WB_Application_Cancelled", row)
-		}
+		now := row.Status
+		row.Status = before.(*record.Application).Status
+		s.SetStatus(row, now)
 	case *record.Loan:
 		s.loanChanged(before.(*record.Loan), row)
 	}

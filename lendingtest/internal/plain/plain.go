@@ -51,7 +51,7 @@ func (t *text) UnmarshalText(b []byte) error {
 var (
 	durations = reflect.TypeFor[time.Duration]()
 	byteTexts = reflect.TypeFor[[]byte]()
-	shadows   sync.Map // shadowKey to shadow
+	shadows   sync.Map // shadowKey to reflect.Type
 )
 
 type shadowKey struct {
@@ -59,22 +59,14 @@ type shadowKey struct {
 	wire bool
 }
 
-// shadow is a struct type without methods, and the number of the original field of each of its fields.
-type shadow struct {
-	t    reflect.Type
-	from []int
-}
-
-// shadowOf returns the type in which t is encoded. With wire the fields tagged wire:"-" are missing. The fields tagged
+// shadowOf returns the type without methods in which t is encoded. With wire the fields tagged wire:"-" are missing. The fields tagged
 // json:"-" are missing in any case.
-func shadowOf(t reflect.Type, wire bool) shadow {
+func shadowOf(t reflect.Type, wire bool) reflect.Type {
 	if known, ok := shadows.Load(shadowKey{t, wire}); ok {
-		return known.(shadow)
+		return known.(reflect.Type)
 	}
-	var s shadow
 	var fields []reflect.StructField
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if !f.IsExported() || f.Tag.Get("json") == "-" || wire && f.Tag.Get("wire") == "-" {
 			continue
 		}
@@ -84,19 +76,18 @@ func shadowOf(t reflect.Type, wire bool) shadow {
 		case byteTexts:
 			f.Type = reflect.TypeFor[text]()
 		}
-		fields, s.from = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag}), append(s.from, i)
+		fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
 	}
-	s.t = reflect.StructOf(fields)
-	shadows.Store(shadowKey{t, wire}, s)
-	return s
+	shadow := reflect.StructOf(fields)
+	shadows.Store(shadowKey{t, wire}, shadow)
+	return shadow
 }
 
 // of returns the shadow of a struct.
 func of(v reflect.Value, wire bool) reflect.Value {
-	s := shadowOf(v.Type(), wire)
-	to := reflect.New(s.t).Elem()
-	for i, from := range s.from {
-		to.Field(i).Set(v.Field(from).Convert(to.Field(i).Type()))
+	to := reflect.New(shadowOf(v.Type(), wire)).Elem()
+	for f, value := range to.Fields() {
+		value.Set(v.FieldByName(f.Name).Convert(f.Type))
 	}
 	return to
 }
@@ -120,15 +111,15 @@ func Wire[T any](row *T) any { return of(reflect.ValueOf(row).Elem(), true).Inte
 // Unmarshal decodes a struct and rejects unknown names.
 func Unmarshal(b []byte, v any) error {
 	original := reflect.ValueOf(v).Elem()
-	s := shadowOf(original.Type(), false)
-	read := reflect.New(s.t)
+	read := reflect.New(shadowOf(original.Type(), false))
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(read.Interface()); err != nil {
 		return err
 	}
-	for i, at := range s.from {
-		original.Field(at).Set(read.Elem().Field(i).Convert(original.Field(at).Type()))
+	for f, value := range read.Elem().Fields() {
+		to := original.FieldByName(f.Name)
+		to.Set(value.Convert(to.Type()))
 	}
 	return nil
 }

@@ -46,17 +46,18 @@ type Office struct {
 // letter is a delivery on its way.
 type letter struct {
 	record.Delivery
-	id, event, uri string
-	data           json.RawMessage
-	secret         string
-	tries          int // so far
+	id     string
+	data   json.RawMessage
+	secret string
+	tries  int // so far
 }
 
 // Put makes a delivery for a subscriber and posts it.
 func (o *Office) Put(sub *record.Subscription, event, id string, data map[string]any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d := o.dated(letter{id: id, event: event, uri: sub.WebhookURI, data: plain.JSON(data), secret: sub.Secret})
+	to := record.Delivery{Event: event, URI: sub.WebhookURI}
+	d := o.dated(letter{Delivery: to, id: id, data: plain.JSON(data), secret: sub.Secret})
 	for range o.mode.Copies + 1 {
 		o.wait(d)
 	}
@@ -71,8 +72,8 @@ func (o *Office) dated(d letter) letter {
 		WebhookEvent    string          `json:"webhookEvent"`
 		Data            json.RawMessage `json:"data"`
 		CreationTimeUTC string          `json:"creationTimeUtc"`
-	}{d.id, d.event, d.data, now.Format(record.StampForm + "Z")})
-	d.Delivery = record.Delivery{Time: now, Event: d.event, URI: d.uri, Body: body}
+	}{d.id, d.Event, d.data, now.Format(record.StampForm + "Z")})
+	d.Delivery = record.Delivery{Time: now, Event: d.Event, URI: d.URI, Body: body}
 	return d
 }
 
@@ -161,17 +162,11 @@ func (o *Office) next(receiver string) (ctx context.Context, d letter, delay tim
 		}
 		return nil, d, 0
 	}
-	i := 0
-	if o.mode.Reverse {
-		i = len(queue) - 1
+	d, rest := queue[0], queue[1:]
+	if last := len(queue) - 1; o.mode.Reverse {
+		d, rest = queue[last], queue[:last]
 	}
-	d = queue[i]
-	if i == 0 {
-		queue = queue[1:] // in constant time
-	} else {
-		queue = queue[:i]
-	}
-	if o.queues[receiver] = queue; len(queue) == 0 {
+	if o.queues[receiver] = rest; len(rest) == 0 {
 		delete(o.queues, receiver)
 	}
 	o.waiting--

@@ -175,7 +175,6 @@ func (c *Call) mustUse(partner string) {
 // cancelApplication cancels an application. In this model the status is final.
 func (c *Call) cancelApplication(app *record.Application) any {
 	c.SetStatus(app, record.StatusCancelled)
-	c.EmitApplication("WB_Application_Cancelled", app)
 	return nil
 }
 
