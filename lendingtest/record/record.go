@@ -90,7 +90,7 @@ type Applicant struct {
 	Email     string          `json:"email"`
 	IsPrimary bool            `json:"isPrimary"`
 	HasSigned bool            `json:"hasSigned"`
-	Record    json.RawMessage `json:"record,omitempty"` // as received; not in responses
+	Record    json.RawMessage `json:"record,omitempty" wire:"-"` // as received
 }
 
 // Requirement is a document that the service asks for.
@@ -162,10 +162,10 @@ type Subscription struct {
 	WebhookURI string   `json:"webhookUri"`
 	IsActive   bool     `json:"isActive"`
 	Webhooks   []string `json:"webhooks"` // empty means all events
-	Secret     string   `json:"secret"`
+	Secret     string   `json:"secret,omitempty"`
 
-	PartnerID  string `json:"partnerId" wire:"-"`
-	CustomerID string `json:"customerId" wire:"-"`
+	PartnerID  string `json:"partnerId,omitempty" wire:"-"`
+	CustomerID string `json:"customerId,omitempty" wire:"-"`
 }
 
 // Calculation is the interface's CalculationRequest. The last invoice calculation is stored for

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
@@ -68,10 +69,10 @@ func (c *Call) newSigner(app *record.Application, ready bool, missing string) js
 }
 
 // applicants returns the applicants without their records, which contain personal data.
-func applicants(a *record.Application) []record.Applicant {
-	all := list(a.Applicants)
-	for i := range all {
-		all[i].Record = nil
+func applicants(a *record.Application) any {
+	all := []any{}
+	for i := range a.Applicants {
+		all = append(all, plain.Wire(&a.Applicants[i]))
 	}
 	return all
 }

@@ -124,7 +124,7 @@ var routes = []Route{
 	{Pattern: "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}", handle: on((*Call).approving, (*Call).addSecondaryApplicant)},
 	{Pattern: "GET /api/ApplicationApproval/get-contracts/{applicationId}", handle: show(lookUp[record.Application], func(a *record.Application) any { return contracts(a) })},
 	{Pattern: "GET /api/ApplicationApproval/get-contract-details/{applicationId}", handle: show(lookUp[record.Application], contractDetails)},
-	{Pattern: "GET /api/ApplicationApproval/get-all-applicants/{applicationId}", handle: show(lookUp[record.Application], func(a *record.Application) any { return applicants(a) })},
+	{Pattern: "GET /api/ApplicationApproval/get-all-applicants/{applicationId}", handle: show(lookUp[record.Application], applicants)},
 	{Pattern: "GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}", handle: show(lookUp[record.Application], func(a *record.Application) any { return list(a.Accounts) })},
 	{Pattern: "GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}", handle: show(lookUp[record.Application], primaryBankAccount)},
 	{Pattern: "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}", handle: on((*Call).approving, (*Call).setPrimaryBankAccount)},

@@ -165,15 +165,10 @@ func (c *Call) subscription() any {
 
 // allSubscriptions returns no secrets.
 func (c *Call) allSubscriptions() any {
-	all := []fields{}
+	all := []record.Subscription{}
 	for _, sub := range book.All[record.Subscription](c.Tables) {
-		row := fields{"id": sub.ID, "webhookUri": sub.WebhookURI, "isActive": sub.IsActive, "webhooks": sub.Webhooks}
-		if sub.PartnerID != "" {
-			row["partnerId"] = sub.PartnerID
-		}
-		if sub.CustomerID != "" {
-			row["customerId"] = sub.CustomerID
-		}
+		row := *sub
+		row.Secret = ""
 		all = append(all, row)
 	}
 	return all
