@@ -131,17 +131,19 @@ func TestClientErrors(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
 	c, ctx := control.Dial(url), t.Context()
-	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET ` +
-		`/api/Loan/get-loan/{loanId}"; openapi.yaml lists all routes`
+	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps GET ` +
+		`/api/Loan/get-loan/{loanId}; openapi.yaml lists all routes`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
 	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
-	for _, path := range []string{
-		"/api/Application/create-customr", "/Application/create-customer", "/api/Application/customer",
-		"/API/application/create-customers/5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b", "/api/Applikation/createcustomer",
+	for _, route := range []string{
+		"GET /api/Application/create-customer", "POST /Application/create-customer",
+		"POST /api/Applikation/create-customer/5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b",
 	} {
-		require.ErrorContains(t, c.Fail(ctx, "POST "+path, lendingtest.Fault{Status: 503}),
-			`perhaps "POST /api/Application/create-customer";`)
+		require.ErrorContains(t, c.Fail(ctx, route, lendingtest.Fault{Status: 503}),
+			`; perhaps POST /api/Application/create-customer; openapi.yaml lists all routes`)
 	}
+	require.EqualError(t, c.Fail(ctx, "POST /api/Application/create-customr", lendingtest.Fault{Status: 503}),
+		`lendingtest: no route "POST /api/Application/create-customr"; openapi.yaml lists all routes`)
 	old := map[string]any{"route": "*", "fault": map[string]string{"delay": "3s"}}
 	require.ErrorContains(t, c.Post(ctx, "fail", old, nil),
 		`unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)

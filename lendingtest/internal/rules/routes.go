@@ -49,44 +49,14 @@ func show[T any](find func(*Call) *T, part func(*T) any) func(*Call) any {
 // Routes returns the interface's 69 routes in order.
 func Routes() []Route { return routes }
 
-// Nearest returns the route that takes the fewest edits of letters to write instead of spelled. Identifiers and the case
-// of letters do not count.
-func Nearest(spelled string) (route string) {
-	least := 0
-	for _, candidate := range routes {
-		if differ := edits(named(spelled), named(candidate.Pattern)); route == "" || differ < least {
-			least, route = differ, candidate.Pattern
+// Perhaps names the routes with the action of a misspelled route, as a part of an error.
+func Perhaps(spelled string) (hint string) {
+	for _, rt := range routes {
+		if strings.Contains(spelled+"/", "/"+rt.Action()+"/") {
+			hint += "; perhaps " + rt.Pattern
 		}
 	}
-	return route
-}
-
-// named returns the path of a route up to its action.
-func named(route string) string {
-	path := strings.ToLower(route[strings.IndexByte(route, ' ')+1:])
-	path = path[:min(len(path), 200)] // edits takes longer for longer texts
-	parts := strings.Split(strings.TrimPrefix(strings.Trim(path, "/"), "api/"), "/")
-	return strings.Join(parts[:min(2, len(parts))], "/")
-}
-
-// edits returns the number of bytes to insert, delete or replace.
-func edits(from, to string) int {
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(from) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(to) {
-			cost := diagonal
-			if from[i] != to[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(to)]
+	return hint
 }
 
 // Known returns an error for a route that does not exist.
@@ -94,7 +64,7 @@ func Known(route string) error {
 	if slices.ContainsFunc(routes, func(rt Route) bool { return rt.Pattern == route }) {
 		return nil
 	}
-	return fmt.Errorf("no route %q; perhaps %q; openapi.yaml lists all routes", route, Nearest(route))
+	return fmt.Errorf("no route %q%s; openapi.yaml lists all routes", route, Perhaps(route))
 }
 
 var routes = []Route{
