@@ -98,8 +98,8 @@ func (s *schedule) newCaller(p *fleetMember, name string) *caller {
 }
 
 func (s *schedule) run() {
-	s.service = lendingtest.New(
-		lendingtest.WithTokenLifetime(10_000*time.Hour), lendingtest.WithReadLag(s.readLag), lendingtest.WithWatcher(s.executes))
+	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000*time.Hour),
+		lendingtest.WithReadLag(s.readLag), lendingtest.WithWatcher(s.executes))
 	defer s.service.Close()
 	s.trace, s.token, s.entries = newTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})

@@ -59,8 +59,8 @@ type shadowKey struct {
 	wire bool
 }
 
-// shadowOf returns the type without methods in which t is encoded. With wire the fields tagged wire:"-" are missing. The fields tagged
-// json:"-" are missing in any case.
+// shadowOf returns the type without methods in which t is encoded. With wire the fields tagged wire:"-" are missing. The
+// fields tagged json:"-" are missing in any case.
 func shadowOf(t reflect.Type, wire bool) reflect.Type {
 	if known, ok := shadows.Load(shadowKey{t, wire}); ok {
 		return known.(reflect.Type)

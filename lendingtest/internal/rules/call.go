@@ -218,8 +218,8 @@ func (c *Call) otherID(fact, id string) string {
 	return id
 }
 
-// lookUp returns the customer, application or loan that a request names, and refuses the record of another partner as if
-// there were none.
+// lookUp returns the customer, application or loan that a request names. It refuses the record of another partner as
+// if there were none.
 func lookUp[T any](c *Call) *T {
 	kind := reflect.TypeFor[T]().Name()
 	id := c.id(strings.ToLower(kind) + "Id")
