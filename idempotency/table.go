@@ -116,13 +116,6 @@ func rowOf(name string) route {
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return route{adds: true, check: checkApplicants, lock: "applicants"}
 
-	// No published field shows these. The fields of the records that might are not published.
-	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
-		return route{note: "no published field shows whether a document was submitted"}
-	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
-		return route{note: "no published field shows whether the applicant has signed"}
-	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
-		return route{note: "no published field shows whether a company was added"}
 	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
 		"POST /api/Application/submit-bankstatement-document/{applicationId}":
 		return route{note: "no read lists the documents of an application"}
