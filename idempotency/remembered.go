@@ -124,16 +124,12 @@ func (s *settings) remember(ctx context.Context, lock string, after snapshot) er
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
 	err := store.ErrConflict
-	for range maxTurns {
-		var entry store.Entry
-		var data lockData
-		if entry, data, err = s.recall(ctx, lock); err == nil {
+	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {
+		entry, data, failed := s.recall(ctx, lock)
+		if err = failed; err == nil {
 			data.Effects = append(data.Effects, effect{snapshot: after})
 			entry.State, entry.Data = store.Free, data.bytes()
 			err = s.store.Save(ctx, entry)
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return err
 		}
 	}
 	return err
@@ -145,23 +141,19 @@ func (s snapshot) including(effects []effect) snapshot {
 	if s.Count < 0 || len(effects) == 0 {
 		return s
 	}
-	both, isCounted, isShown, ids := s, true, true, 0
+	var ids []string
+	isCounted, count := true, s.Count
 	for _, e := range effects {
-		isCounted = isCounted && e.Count >= 0
-		both.Count = max(both.Count, e.Count)
-		both.IDs = slices.Concat(both.IDs, e.IDs)
-		for _, id := range e.IDs {
-			isShown, ids = isShown && slices.Contains(s.IDs, id), ids+1
-		}
+		isCounted, count = isCounted && e.Count >= 0, max(count, e.Count)
+		ids = append(ids, e.IDs...)
 	}
-	slices.Sort(both.IDs)
-	both.IDs = slices.Compact(both.IDs)
+	isLate := func(id string) bool { return !slices.Contains(s.IDs, id) }
 	switch {
 	case isCounted:
-	case isShown && ids > 0:
-		both.Count = s.Count
-	default:
-		both.Count = -1
+		s.Count = count
+	case len(ids) == 0 || slices.ContainsFunc(ids, isLate):
+		s.Count = -1
 	}
-	return both
+	s.IDs = slices.Concat(s.IDs, ids)
+	return s
 }
