@@ -104,39 +104,20 @@ func (k *keyedCall) news(ctx context.Context, err error) error {
 // nil if "sent" is recorded and the caller must send the mutation.
 func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
 	for range maxTurns {
-		var answer *lending.Response
-		err := k.load(ctx)
-		if err == nil {
-			answer, err = k.turn(ctx)
-		}
-		if !errors.Is(err, store.ErrConflict) {
+		if answer, err := k.turn(ctx); !errors.Is(err, store.ErrConflict) {
 			return answer, err
 		}
 	}
 	return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: time.Second})
 }
 
-// load loads the entry of the key. A missing entry is free.
-func (k *keyedCall) load(ctx context.Context) error {
-	k.entry, k.data = store.Entry{}, entryData{}
-	entry, err := k.store.Load(ctx, k.stored(k.key))
+func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
+	k.entry, k.data, err = k.read(ctx, k.stored(k.key))
 	k.loaded = time.Now()
-	if err == nil && entry != nil {
-		k.data, err = readData(entry.Data)
+	if err != nil {
+		return nil, k.unsaved(err)
 	}
-	switch {
-	case err != nil:
-		return k.refuse(Error{kind: ErrStore, cause: err})
-	case entry == nil:
-		k.entry = store.Entry{Key: k.stored(k.key), State: store.Free}
-	default:
-		k.entry = *entry
-		k.undoUnsent()
-	}
-	return nil
-}
-
-func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
+	k.undoUnsent()
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
@@ -296,9 +277,6 @@ func (k *keyedCall) present() *store.Entry {
 func (k *keyedCall) save(ctx context.Context, lock string, now line) error {
 	unsaved, data := k.data, &k.data
 	data.change(k.present(), now)
-	if now.State == store.Done || now.State == store.Forgotten {
-		data.endSend()
-	}
 	next := data.next(&k.entry, now.State, lock)
 	if err := k.store.Save(ctx, next); err != nil {
 		k.data = unsaved

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -67,6 +68,21 @@ type response struct {
 	Media   string `json:"media,omitempty"` // the content type
 	Body    []byte `json:"body,omitempty"`
 	Rebuilt bool   `json:"rebuilt,omitempty"` // from a check, a verdict or the ids, not the service's body
+}
+
+// read returns the entry of a key in the store, and its data. A missing entry is free, with revision 0.
+func (s *settings) read(ctx context.Context, key string) (entry store.Entry, d entryData, err error) {
+	saved, err := s.store.Load(ctx, key)
+	if err == nil && saved == nil {
+		return store.Entry{Key: key, State: store.Free}, d, nil
+	}
+	if err == nil {
+		d, err = readData(saved.Data)
+	}
+	if err != nil {
+		return entry, d, err
+	}
+	return *saved, d, nil
 }
 
 func readData(text []byte) (d entryData, err error) {
@@ -138,15 +154,11 @@ func (d *entryData) outcome(state store.State) lending.Outcome {
 // optional.
 var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
 
-// ended returns entry after a finding: done, forgotten if there is no response, or free. The
-// entry gives up its lock, unless the service can still execute the mutation. The name by is that of
-// the person who says so.
-func (d *entryData) ended(entry *store.Entry, f finding, by string) store.Entry {
+// end ends the mutation after a finding: done, forgotten if there is no response, or free. The name by
+// is that of the person who says so.
+func (d *entryData) end(f finding, by string) line {
 	d.Response, d.Doubt = response{}, doubt{}
 	now := line{State: store.Forgotten, By: by, Why: f.why}
-	if f.evidence == happened {
-		d.endSend()
-	}
 	switch {
 	case f.evidence != happened:
 		now.State = store.Free
@@ -157,12 +169,15 @@ func (d *entryData) ended(entry *store.Entry, f finding, by string) store.Entry 
 	case rowOf(d.Request.Route).needsNone(f):
 		now.State, d.Response = store.Done, noResponse
 	}
-	d.note(entry, now)
-	return d.next(entry, now.State, d.keeps(entry.Lock, now.State))
+	return now
 }
 
-// next returns the next revision of entry with the data.
+// next returns the next revision of entry with the data. It removes what only a mutation in doubt needs:
+// the snapshot can hold thousands of ids.
 func (d *entryData) next(entry *store.Entry, state store.State, lock string) store.Entry {
+	if state == store.Done || state == store.Forgotten {
+		d.Send = send{Number: d.Send.Number, Presumed: d.Send.Presumed}
+	}
 	d.Format = formatVersion
 	text, _ := d.unknown.Encode(d) // every field can be encoded
 	return store.Entry{Key: entry.Key, Revision: entry.Revision, State: state, Lock: lock, Data: text}
@@ -181,14 +196,9 @@ func (d *entryData) keeps(lock string, state store.State) string {
 	return ""
 }
 
-// endSend removes the fields that only a mutation in doubt needs. The snapshot can hold
-// thousands of ids.
-func (d *entryData) endSend() { d.Send = send{Number: d.Send.Number, Presumed: d.Send.Presumed} }
-
 // swept returns the entry of a done mutation without the response. The entry keeps the ids.
 func (d *entryData) swept(entry *store.Entry) store.Entry {
 	d.Response = d.Response.withoutPersonalData(d.Request.Route)
-	d.endSend()
 	if d.Response.Status != 0 { // a replay needs no reads
 		d.Request.IDs, d.Request.CheckWith = nil, ""
 	}

@@ -149,10 +149,7 @@ func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 	case k.data.Doubt.Happened && k.row.answer == nil:
 		return finding{why: "the mutation happened, but no read shows the response"}, nil
 	}
-	n := records(k.call)
-	if k.changed != nil && k.data.Send.Adds > 0 {
-		n = k.data.Send.Adds
-	}
+	n := cmp.Or(max(0, k.data.Send.Adds), records(k.call))
 	return k.settings.find(ctx, k.entry.Key, k.row, k.target, &k.data.Send, n)
 }
 
@@ -209,7 +206,9 @@ func (s *settings) endOther(
 			err = s.remember(ctx, entry.Lock, d.effect(f.answer))
 		}
 		if f.why = shownByRead; err == nil {
-			err = s.store.Save(ctx, d.ended(entry, f, ""))
+			now := d.end(f, "")
+			d.note(entry, now)
+			err = s.store.Save(ctx, d.next(entry, now.State, d.keeps(entry.Lock, now.State)))
 		}
 		return 0, err
 	case callDecides:
@@ -252,11 +251,10 @@ func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Respon
 	if k.check != nil {
 		f.why = "WithCheck says so"
 	}
-	next := k.data.ended(k.present(), f, "")
-	if err := k.store.Save(ctx, next); err != nil {
+	now := k.data.end(f, "")
+	if err := k.save(ctx, k.data.keeps(k.entry.Lock, now.State), now); err != nil {
 		return nil, k.unsaved(err)
 	}
-	k.entry.State = next.State // refuse reads the outcome from the state
 	return k.replay(ctx, ActionRebuilt)
 }
 

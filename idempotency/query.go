@@ -33,24 +33,19 @@ func (r *Recorded) Answer() []byte {
 // does not call the service.
 func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	s := l.settings()
-	entry, err := s.store.Load(ctx, s.stored(key))
+	entry, data, err := s.read(ctx, s.stored(key))
 	if err != nil {
 		return nil, storeError(err)
 	}
-	r := &Recorded{KeyStatus: KeyStatus{Key: key, State: store.Free}, Outcome: lending.OutcomeNotSent}
 	now, err := s.standing(ctx)
 	if err != nil {
 		return nil, storeError(err)
 	}
-	var data entryData
-	if entry == nil {
-		entry = &store.Entry{}
-	} else if data, err = readData(entry.Data); err != nil {
-		return nil, storeError(err)
-	} else {
-		r.KeyStatus, r.Outcome = s.status(entry), data.outcome(entry.State)
+	r := &Recorded{KeyStatus: KeyStatus{Key: key, State: store.Free}, Outcome: data.outcome(entry.State)}
+	if entry.Revision > 0 {
+		r.KeyStatus = s.status(&entry)
 	}
-	if r.Outcome == lending.OutcomeNotSent && now.distrust(entry, &data) != nil {
+	if r.Outcome == lending.OutcomeNotSent && now.distrust(&entry, &data) != nil {
 		r.Outcome = lending.OutcomeUnknown
 	}
 	if data.Response.Status != 0 {

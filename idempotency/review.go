@@ -45,23 +45,14 @@ type Resolution struct {
 func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	s := l.settings()
 	f := r.Verdict.finding()
-	var c arguments
+	c := Decision{By: r.By, Why: r.Why}.arguments()
 	c.that(key != "", "key", lending.CodeRequired, "must not be empty")
-	c.that(r.By != "", "By", lending.CodeRequired, "must not be empty")
-	c.that(r.Why != "", "Why", lending.CodeRequired, "must not be empty")
 	c.that(f.evidence == happened || f.evidence == absent, "Verdict", lending.CodeRequired, "must be Happened or NotHappened")
 	c.that(f.err == nil, "Verdict", lending.CodeUnsafe, "must hold an answer that can be written as JSON")
 	if err := c.err(); err != nil {
 		return err
 	}
-	entry, err := s.store.Load(ctx, s.stored(key))
-	if err != nil {
-		return storeError(err)
-	}
-	if entry == nil {
-		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
-	}
-	data, err := readData(entry.Data)
+	entry, data, err := s.read(ctx, s.stored(key))
 	if err != nil {
 		return storeError(err)
 	}
@@ -69,10 +60,10 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return storeError(err)
 	}
-	if now.distrust(entry, &data) != nil { // another send may have followed the copy
+	if now.distrust(&entry, &data) != nil { // another send may have followed the copy
 		data.Doubt.Idle = 0
 	}
-	if err := s.allows(ctx, key, r, entry, &data); err != nil {
+	if err := s.allows(ctx, key, r, &entry, &data); err != nil {
 		return err
 	}
 	switch adds := entry.Lock != "" && rowOf(data.Request.Route).adds; {
@@ -84,12 +75,13 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return storeError(err)
 	}
-	idle := data.idle(entry)
+	idle := data.idle(&entry)
 	f.why = r.Why
-	state := data.ended(entry, f, r.By).State
+	end := data.end(f, r.By)
+	data.note(&entry, end)
 	data.Doubt.Idle = idle
 	// A mutation that needs the lock changes the entry, which ends the time for corrections.
-	return storeError(s.store.Save(ctx, data.next(entry, state, entry.Lock)))
+	return storeError(s.store.Save(ctx, data.next(&entry, end.State, entry.Lock)))
 }
 
 // allows returns the reason if the entry cannot take the verdict.

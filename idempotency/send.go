@@ -135,12 +135,8 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		}
 		_ = k.saveRetrying(ctx, recordLimit, line{State: store.InDoubt, Why: failure(err)})
 	case lending.OutcomeDone:
-		var body []byte
-		if answer != nil {
-			body = answer.Body
-		}
 		state := k.keep(answer)
-		if k.adds() && k.remember(ctx, k.lock, k.data.effect(body)) != nil {
+		if k.adds() && k.remember(ctx, k.lock, k.data.effect(k.data.Response.Body)) != nil {
 			k.data.Hold = max(k.data.Hold, k.MaxLateness) // the lock replaces the remembered records
 		}
 		if failed := k.saveRetrying(ctx, recordLimit, line{State: state, Why: failure(err)}); failed != nil {
@@ -229,17 +225,13 @@ func (k *keyedCall) saveRetrying(ctx context.Context, limit time.Duration, now l
 // effect, or another call has ended the doubt. The sender knows more than the other call, unless
 // the other call has found the mutation done.
 func (k *keyedCall) resolveConflict(ctx context.Context, state store.State) (isRecorded bool, err error) {
-	entry, err := k.store.Load(ctx, k.entry.Key)
+	entry, other, err := k.read(ctx, k.entry.Key)
 	if err != nil {
 		return false, err
 	}
-	if entry == nil { // the store has lost the entry
+	if entry.Revision == 0 { // the store has lost the entry
 		k.entry.Revision = 0
 		return false, nil
-	}
-	other, err := readData(entry.Data)
-	if err != nil {
-		return false, err
 	}
 	isOurs, succeeded := other.Send.Nonce == k.nonce, k.outcome == lending.OutcomeDone
 	switch {
