@@ -135,9 +135,7 @@ func (d *decoder) member(i int, p *Plan, next int) (value, field int) {
 // that leaves out fields keeps the order of the others.
 func (p *Plan) find(name []byte, next int) int {
 	for n := range p.fields {
-		if n += next; n >= len(p.fields) {
-			n -= len(p.fields)
-		}
+		n = (n + next) % len(p.fields)
 		if field := p.fields[n].name; string(name) == field || strings.EqualFold(field, string(name)) {
 			return n
 		}
@@ -148,9 +146,7 @@ func (p *Plan) find(name []byte, next int) int {
 func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	n := 0
 	for i = jsonsplit.Space(d.data, i+1); d.data[i] != ']'; i = jsonsplit.Next(d.data, i) {
-		if n == v.Cap() {
-			v.Grow(1)
-		}
+		v.Grow(1)
 		v.SetLen(n + 1)
 		if i, ok = d.value(i, p.elem, v.Index(n)); !ok {
 			return i, false

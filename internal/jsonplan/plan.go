@@ -60,22 +60,16 @@ func For(t reflect.Type) *Plan { return maker{}.plan(t) }
 type maker map[reflect.Type]*Plan
 
 func (m maker) plan(t reflect.Type) *Plan {
-	p := m[t]
-	if p != nil {
+	if p := m[t]; p != nil {
 		return p
 	}
-	p = &Plan{kind: kindOf(t)}
+	p := &Plan{kind: kindOf(t)}
 	m[t] = p
-	switch p.kind {
-	case pointer, slice:
-		if p.elem = m.plan(t.Elem()); p.elem.kind == awkward {
-			p.kind = foreign
-		}
-	case structure:
-		if !m.addFields(p, t) {
-			p.kind = foreign
-		}
-	default: // has no parts
+	if p.kind == pointer || p.kind == slice {
+		p.elem = m.plan(t.Elem())
+	}
+	if p.elem != nil && p.elem.kind == awkward || p.kind == structure && !m.addFields(p, t) {
+		p.kind = foreign
 	}
 	return p
 }
