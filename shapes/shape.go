@@ -293,7 +293,7 @@ func (s *Shape) places(path string, optional bool) map[string]string {
 		return nil
 	}
 	what := s.Class()
-	if what == "object" && (s.Map || s.Values != nil) && len(s.Fields) == 0 {
+	if what == "object" && s.Map {
 		what = "map"
 	}
 	if s.Kinds["null"] > 0 && what != "null" {

@@ -125,6 +125,19 @@ func TestWatch(t *testing.T) {
 	assert.Equal(t, []string{loanRoute + " .list: was list, optional, is integer"}, next.answer(`{`+id+`"list":3}`))
 }
 
+// The empty object of names that a caller chooses is a map already. The object of a record is none, and
+// neither is a number.
+func TestFirstMemberOfAMapChangesNoKind(t *testing.T) {
+	t.Parallel()
+	w := watch(t, nil)
+	require.Empty(t, w.answer(`{`+id+`"extraInformation":{},"signer":{}}`))
+	assert.Equal(t, []string{
+		loanRoute + " .extraInformation.*: new, string", loanRoute + " .signer.name: new, string, optional",
+	}, w.answer(`{`+id+`"extraInformation":{"years":"seven"},"signer":{"name":"Ada"}}`))
+	number := w.answer(`{` + id + `"extraInformation":7,"signer":{}}`)
+	assert.Contains(t, number, loanRoute+" .extraInformation: was map, is integer")
+}
+
 // A watcher stays small, whatever a service answers.
 func TestWatchIsBounded(t *testing.T) {
 	t.Parallel()
