@@ -328,3 +328,21 @@ func TestStoredFormatIsRead(t *testing.T) {
 		assert.Zero(t, service.Executed(fake.CreateRoute))
 	})
 }
+
+// TestResendAfterACallersCheckForgetsTheSnapshot has a record of another program in the list. The caller's
+// check knows that the record is not its own, and the count before the first send would not.
+func TestResendAfterACallersCheckForgetsTheSnapshot(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o := newOrder(service)
+		create := o.creates(t, process())
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
+		service.AddApplication(lendingtest.Application{CustomerID: o.customer.String()})
+		bubble.Elapse(maxLateness)
+		notOurs := withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil })
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create("lost", notOurs), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, create("lost"), idempotency.ErrNeedsReview, "a resend that never arrived made the record")
+	})
+}
