@@ -1,11 +1,9 @@
 package idempotency_test
 
 import (
-	"runtime/debug"
 	"testing"
+
+	"github.com/lendingapi/lending-go/internal/test/leak"
 )
 
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // else collecting garbage takes a third of the processor time
-	m.Run()
-}
+func TestMain(m *testing.M) { leak.Main(m) }

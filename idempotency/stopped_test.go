@@ -41,6 +41,7 @@ func TestStoppedProcessSendsNothingAfterItsDeadline(t *testing.T) {
 		{"with a connection in its hands", "connected", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			service := lendingtest.NewServer()
 			defer service.Close()
 			entries := &tampered{Store: store.NewMemory()}

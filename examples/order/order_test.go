@@ -200,6 +200,7 @@ var faults = []struct {
 // TestEveryOrderEnds takes an order to each end, with a fault in the first call of each mutation.
 // Nothing runs twice, no person is needed, and no key stays in doubt.
 func TestEveryOrderEnds(t *testing.T) {
+	t.Parallel()
 	for _, end := range ends {
 		for _, f := range faults {
 			if race.Enabled && f.name != "lost" { // the detector sees the same goroutines with each fault

@@ -15,7 +15,8 @@ import (
 
 func TestMemoryStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.IdempotencyStore(t, func(*testing.T) func() store.Store {
+	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
+		t.Parallel()
 		entries := store.NewMemory()
 		return func() store.Store { return entries }
 	})
@@ -24,7 +25,7 @@ func TestMemoryStoreKeepsItsContract(t *testing.T) {
 func TestEncryptedStoreStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
 	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
-		t.Helper()
+		t.Parallel()
 		entries := store.NewMemory()
 		return func() store.Store {
 			encrypted, err := store.NewEncrypted(entries, bytes.Repeat([]byte{7}, 32))

@@ -128,6 +128,7 @@ func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
 // The life of a refreshed token is the life of the token before. A slow answer to the sign-in
 // must not shorten all of them.
 func TestSlowSignInShortensNoLaterToken(t *testing.T) {
+	t.Parallel()
 	for _, skew := range []time.Duration{0, 3 * time.Hour, -3 * time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
 			const life = 5 * time.Second

@@ -82,6 +82,7 @@ func TestPasswordChangesWithoutARestart(t *testing.T) {
 
 // A rejected password is sent once by a process, except if a person asks.
 func TestRejectedPasswordIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		secrets := &vault{password: "outdated"}
 		client := fake.SignIn(t, service, secrets.in)
@@ -119,6 +120,7 @@ func TestRejectedPasswordIsNotSentAgain(t *testing.T) {
 // TestOldAndNewPasswordSideBySide runs replicas with the old password beside replicas with the
 // new one for a day, in which the service revokes all tokens 48 times.
 func TestOldAndNewPasswordSideBySide(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		in   func(password string) func(*lending.Credentials)

@@ -24,27 +24,36 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
 
+// tokenStores opens the token stores of the library, each at a place of its own.
+var tokenStores = map[string]func(t *testing.T) func() lending.TokenStore{
+	"memory": func(*testing.T) func() lending.TokenStore {
+		store := lending.NewMemoryTokenStore()
+		return func() lending.TokenStore { return store }
+	},
+	"file": func(t *testing.T) func() lending.TokenStore {
+		path := filepath.Join(t.TempDir(), "token")
+		return func() lending.TokenStore { return fileStore(t, path) }
+	},
+	"encrypted": func(t *testing.T) func() lending.TokenStore {
+		store := lending.NewMemoryTokenStore()
+		return func() lending.TokenStore { return encrypted(t, store, 1) }
+	},
+}
+
 func TestTokenStoresKeepTheirContract(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) func() lending.TokenStore{
-		"memory": func(*testing.T) func() lending.TokenStore {
-			store := lending.NewMemoryTokenStore()
-			return func() lending.TokenStore { return store }
-		},
-		"file": func(t *testing.T) func() lending.TokenStore {
-			path := filepath.Join(t.TempDir(), "token")
-			return func() lending.TokenStore { return fileStore(t, path) }
-		},
-		"encrypted": func(t *testing.T) func() lending.TokenStore {
-			store := lending.NewMemoryTokenStore()
-			return func() lending.TokenStore { return encrypted(t, store, 1) }
-		},
-	} {
+	t.Parallel()
+	for name, open := range tokenStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.TokenStore(t, open)
 		})
-		// A store that has lost everything must not give out fences below those of before.
-		t.Run(name+", fences come from the clock", func(t *testing.T) {
+	}
+}
+
+// A store that has lost everything must not give out fences below those of before.
+func TestFencesComeFromTheClock(t *testing.T) { // not parallel: a process that starts holds the lock of the file
+	for name, open := range tokenStores {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := open(t)()
 				bubble.Elapse(time.Second)
@@ -237,6 +246,7 @@ func TestSameService(t *testing.T) {
 }
 
 func TestReplicasShareOneToken(t *testing.T) {
+	t.Parallel()
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
 		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 40 * time.Second}) // longer than a lease
