@@ -48,7 +48,9 @@ func TestFrozenProcess(t *testing.T) {
 	require.True(t, lines.Scan())
 	require.Equal(t, "ready", lines.Text())
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
-	<-time.After(life + time.Second)
+	_, err = syscall.Wait4(child.Process.Pid, nil, syscall.WUNTRACED, nil) // returns when the child stands
+	require.NoError(t, err)
+	<-time.After(life + 10*time.Millisecond)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	require.True(t, lines.Scan())
 	assert.Equal(t, "valid", lines.Text())

@@ -53,7 +53,9 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 	require.True(t, lines.Scan())
 	require.Equal(t, "connected", lines.Text())
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
-	<-time.After(transport.MaxStop + time.Second)
+	_, err = syscall.Wait4(child.Process.Pid, nil, syscall.WUNTRACED, nil) // returns when the child stands
+	require.NoError(t, err)
+	<-time.After(transport.MaxStop + 10*time.Millisecond)
 	_, err = fmt.Fprintln(input, "go on")
 	require.NoError(t, err)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
