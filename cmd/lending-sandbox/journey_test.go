@@ -8,34 +8,45 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/test/golden"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 )
 
 // A program in another language does the whole journey against the sandbox, a separate process,
-// and controls it: over http, and over https with the certificate that the sandbox writes.
+// and controls it: over http, and in a long run over https with the certificate that the sandbox writes.
+// Every run has the first call over https.
 func TestJourneyInPython(t *testing.T) {
 	t.Parallel()
 	python := interpreter(t, "python3", "-I", "-c", "import ssl")
 	certificate := filepath.Join(t.TempDir(), "sandbox.pem")
-	for _, test := range []struct {
-		scheme string
-		flags  []string
-	}{{"http", nil}, {"https", []string{"-tls", certificate}}} {
-		t.Run(test.scheme, func(t *testing.T) {
-			url := startProcess(t, test.flags...)
-			require.True(t, strings.HasPrefix(url, test.scheme+"://"), url)
-			// -I isolates the program from other installed packages; -W error makes warnings
-			// errors.
-			const journey = "../../examples/python/journey.py"
-			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", journey, url)
-			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, string(out))
-			golden.Check(t, "../../examples/python/testdata/output.golden", string(out))
-		})
+	// -I isolates the program from other installed packages; -W error makes warnings errors.
+	program := []string{"-I", "-X", "dev", "-W", "error", "../../examples/python/journey.py"}
+	journey := func(t *testing.T, flags ...string) (string, error) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), python, append(program, startProcess(t, flags...))...)
+		cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
 	}
+	whole := func(t *testing.T, flags ...string) {
+		t.Helper()
+		out, err := journey(t, flags...)
+		require.NoError(t, err, out)
+		golden.Check(t, "../../examples/python/testdata/output.golden", out)
+	}
+	t.Run("http", func(t *testing.T) { whole(t) })
+	t.Run("https", func(t *testing.T) {
+		if longrun.Wanted() {
+			whole(t, "-tls", certificate)
+			return
+		}
+		out, err := journey(t, "-tls", certificate, "-control=false")
+		require.Error(t, err)
+		assert.Contains(t, out, "the control of https://127.0.0.1:", "a response, so the certificate is trusted")
+	})
 	// The program reports no lost response without a sandbox.
 	journeyCannotBegin(t, "http://127.0.0.1:1/_control; is", "Traceback", python, "-I", "../../examples/python/journey.py")
 }
