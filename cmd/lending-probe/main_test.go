@@ -147,6 +147,7 @@ func TestWrongUsage(t *testing.T) {
 func TestWebhooksArrive(t *testing.T) {
 	s := newSession(t)
 	address := fmt.Sprint("127.0.0.1:", 10_000+rand.N(20_000)) // the gates run beside each other
-	s.run(t, "-create", "-email", "tests@example.com", "-webhooks", "http://"+address+"/", "-listen", address)
+	s.run(t, "-create", "-email", "tests@example.com", "-webhooks", "http://"+address+"/", "-listen", address,
+		"-lag-limit", "500ms")
 	assert.Contains(t, s.out.String(), "held      webhook signature", s.errOut.String())
 }
