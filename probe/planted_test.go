@@ -97,9 +97,16 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 // at the instant of a close.
 func (v *variant) closing(t *testing.T) {
 	t.Helper()
-	p := &pipes{make(chan net.Conn), t.Context()}
-	transport := &http.Transport{DialContext: p.dial}
-	server := &http.Server{Handler: v, IdleTimeout: 900 * time.Millisecond, ReadHeaderTimeout: time.Minute}
+	v.over(t, (*http.Protocols).SetHTTP1, 900*time.Millisecond)
+}
+
+// over has a variant speak a protocol over pipes.
+func (v *variant) over(t *testing.T, protocol func(*http.Protocols, bool), idle time.Duration) {
+	t.Helper()
+	p, protocols := &pipes{make(chan net.Conn), t.Context()}, &http.Protocols{}
+	protocol(protocols, true)
+	transport := &http.Transport{DialContext: p.dial, Protocols: protocols}
+	server := &http.Server{Handler: v, IdleTimeout: idle, ReadHeaderTimeout: time.Minute, Protocols: protocols}
 	v.client, v.proto = &http.Client{Transport: transport}, ""
 	go func() { _ = server.Serve(p) }()
 	t.Cleanup(func() { _ = server.Close(); transport.CloseIdleConnections() })

@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -120,16 +121,14 @@ func seed(service *lendingtest.Service, c *canaries) (loan string) {
 
 // TestFakeAnswersAsAssumed probes lendingtest: assumed.json is the result.
 func TestFakeAnswersAsAssumed(t *testing.T) {
-	v := &variant{}
-	hooks := func(w http.ResponseWriter, r *http.Request) { v.hooks.ServeHTTP(w, r) }
-	receiver := httptest.NewServer(http.HandlerFunc(hooks))
-	defer receiver.Close()
-	server := lendingtest.NewServer(lendingtest.WithHTTP2(), lendingtest.WithLoopbackReceivers())
-	defer server.Close()
-	v.Service, v.client = server.Service, server.Client()
-	v.loan = seed(v.Service, &v.seeded)
+	synctest.Test(t, answersAsAssumed)
+}
+
+func answersAsAssumed(t *testing.T) {
+	v := newVariant(t)
+	v.over(t, (*http.Protocols).SetUnencryptedHTTP2, time.Minute)
+	v.change[""] = func(*http.Request, *reply) { bubble.Elapse(time.Millisecond) } // else two events are the same
 	options := v.options(t)
-	options.BaseURL, options.WebhookURL, options.LagLimit = server.URL, receiver.URL+"/webhooks", 2*time.Second
 	l := &log{TB: t}
 	result := Run(l, options)
 	require.NoError(t, result.Err)
@@ -149,4 +148,19 @@ func TestFakeAnswersAsAssumed(t *testing.T) {
 		assert.NotContains(t, l.all(result), canary)
 	}
 	assert.Equal(t, 1, v.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+}
+
+// TestServerSpeaksAsAssumed looks at lendingtest over sockets.
+func TestServerSpeaksAsAssumed(t *testing.T) {
+	v := &variant{}
+	server := lendingtest.NewServer(lendingtest.WithHTTP2())
+	defer server.Close()
+	v.Service, v.client, v.loan = server.Service, server.Client(), server.AddLoan(lendingtest.Loan{}).ID
+	options := v.options(t)
+	options.BaseURL, options.Create, options.Withdraw, options.LagLimit = server.URL, false, "", pause-1
+	l := &log{TB: t}
+	result := Run(l, options)
+	require.NoError(t, result.Err)
+	assert.Empty(t, l.reported)
+	assert.Subset(t, slices.Collect(maps.Keys(result.Service.Facts)), []string{"protocol", "keep-alive: in a row"})
 }
