@@ -26,8 +26,8 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -42,8 +42,7 @@ const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 // reject a second signature: SafeToRepeat ends a doubt about a signature only if the service accepts it.
 func TestFewOrdersNeedAPerson(t *testing.T) {
 	few, percents := 40, []int{15, 1}
-	if race.Enabled {
-		t.Log("one onboarding follows another: the race detector sees 10 at 15 percent, the gate readme all")
+	if !longrun.Wanted() {
 		few, percents = 10, percents[:1]
 	}
 	count := seeds.FromEnvironment(t, onboardingsVariable, few)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 )
@@ -44,8 +45,11 @@ const (
 // it would be done twice, as TestMutationLaterThanMaxLatenessHappensTwice shows.
 func TestMutationsSimulation(t *testing.T) {
 	few := fewSchedules
-	if race.Enabled || testing.Short() {
+	switch {
+	case race.Enabled || testing.Short():
 		few /= 5
+	case !longrun.Wanted():
+		few /= 3
 	}
 	count, first := seeds.FromEnvironment(t, commandsVariable, few), seeds.FromEnvironment(t, seeds.Variable, 1)
 	var all schedulesTally
