@@ -129,14 +129,14 @@ func (f Fault) text() string {
 type faultPlan struct {
 	mu      sync.Mutex
 	faults  []PlannedFault
-	answers map[string]http.Handler
+	answers map[string]http.HandlerFunc
 }
 
 func (p *faultPlan) clear() {
 	p.ClearFaults()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answers = map[string]http.Handler{}
+	p.answers = map[string]http.HandlerFunc{}
 }
 
 // Fail plans a fault for a route such as "GET
@@ -233,14 +233,10 @@ func (p *faultPlan) Answer(route string, h http.HandlerFunc) {
 	mustRoute(route)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h == nil {
-		delete(p.answers, route)
-		return
-	}
 	p.answers[route] = h
 }
 
-func (p *faultPlan) replacement(pattern string) http.Handler {
+func (p *faultPlan) replacement(pattern string) http.HandlerFunc {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.answers[pattern]

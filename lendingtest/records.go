@@ -84,13 +84,13 @@ func (r *records) AddAccount(a Account) Account {
 
 // AddCustomer adds a customer, fills in empty fields and returns the customer.
 func (r *records) AddCustomer(row Customer) Customer {
-	return ask(r, func(s *book.State) Customer { return *s.AddCustomer(row) })
+	return ask(r, func(s *book.State) Customer { return book.Seeded(s, s.AddCustomer(row)) })
 }
 
 // AddApplication adds an application. If the application names no customer, AddApplication adds
 // a customer.
 func (r *records) AddApplication(a Application) Application {
-	return ask(r, func(s *book.State) Application { return book.Clone(*s.AddApplication(a, PartnerID)) })
+	return ask(r, func(s *book.State) Application { return book.Seeded(s, s.AddApplication(a, PartnerID)) })
 }
 
 // AddLoan adds a loan. The default amount is 10,000.00. If the loan names no application,
@@ -98,13 +98,13 @@ func (r *records) AddApplication(a Application) Application {
 // available; [Service.UpdateLoan] can disable the loan. AddLoan panics if the amount is
 // negative.
 func (r *records) AddLoan(l Loan) Loan {
-	return ask(r, func(s *book.State) Loan { return book.Clone(*s.AddLoan(l, PartnerID)) })
+	return ask(r, func(s *book.State) Loan { return book.Seeded(s, s.AddLoan(l, PartnerID)) })
 }
 
 // AddSubscription adds a subscription and returns it with its id and secret. The default target
 // is the default partner.
 func (r *records) AddSubscription(sub Subscription) Subscription {
-	return ask(r, func(s *book.State) Subscription { return book.Clone(*s.AddSubscription(sub, PartnerID)) })
+	return ask(r, func(s *book.State) Subscription { return book.Seeded(s, s.AddSubscription(sub, PartnerID)) })
 }
 
 // AddTransactions adds transactions to a loan. The balances of the loan do not change.

@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -26,14 +27,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	in := req.Clone(req.Context()) // a copy, because the service changes its request
-	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/1.1", 1, 1
-	in.RequestURI = req.URL.RequestURI()
-	in.RemoteAddr = "127.0.0.1:0"
-	in.Body = io.NopCloser(bytes.NewReader(body))
-	if in.Host == "" {
-		in.Host = req.URL.Host
-	}
+	in := httptest.NewRequestWithContext(req.Context(), req.Method, "/", bytes.NewReader(body))
+	in.URL, in.RequestURI = req.URL, req.URL.RequestURI()
+	in.Header, in.Host = req.Header.Clone(), cmp.Or(req.Host, req.URL.Host)
 	w := &httptest.ResponseRecorder{Body: new(bytes.Buffer)} // without a Code until the response begins
 	aborted := serve(t.handler, w, in)
 	if err := req.Context().Err(); err != nil {

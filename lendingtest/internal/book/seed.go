@@ -14,12 +14,11 @@ import (
 
 // The methods of this file change the state and ignore all rules. Adding records posts no events.
 
-// add adds a record with an identifier, and shows it to reads at once.
-func add[T any](s *State, row *T) *T {
-	own := Put(s.Tables, row)
-	_, id, _ := about(own)
+// Seeded shows an added record to reads at once, and returns a copy.
+func Seeded[T any](s *State, row *T) T {
+	_, id, _ := about(row)
 	s.lag.seeded(s.Tables, id)
-	return own
+	return Clone(*row)
 }
 
 // AddAccount fills in the empty fields of an account and adds it.
@@ -38,7 +37,7 @@ func (s *State) AddAccount(a record.Account) *record.Account {
 func (s *State) AddCustomer(row record.Customer) *record.Customer {
 	s.begin(&row.ID, Customer, &row.CreatedUTC)
 	row.Email = cmp.Or(row.Email, fmt.Sprintf("customer%d@example.com", s.sequences[Customer]))
-	return add(s, &row)
+	return Put(s.Tables, &row)
 }
 
 // begin fills in the identifier and the time of a record.
@@ -70,7 +69,7 @@ func (s *State) AddApplication(a record.Application, partnerID string) *record.A
 		a.ExtraInformation = map[string]string{}
 	}
 	a.PartnerID, a.Status = cmp.Or(a.PartnerID, partnerID), cmp.Or(a.Status, record.StatusCreated)
-	return add(s, &a)
+	return Put(s.Tables, &a)
 }
 
 // AddLoan adds a loan, and an application unless the loan names one.
@@ -93,7 +92,7 @@ func (s *State) AddLoan(l record.Loan, partnerID string) *record.Loan {
 	if l.Balance == 0 && l.AvailableBalance == 0 && !l.IsClosed {
 		l.AvailableBalance, l.IsEnabled = l.Amount, true
 	}
-	return add(s, &l)
+	return Put(s.Tables, &l)
 }
 
 // AddSubscription adds an active subscription with an id and a secret.
@@ -107,7 +106,7 @@ func (s *State) AddSubscription(sub record.Subscription, partnerID string) *reco
 		sub.Secret = s.NewSecret()
 	}
 	sub.IsActive = true
-	return add(s, &sub)
+	return Put(s.Tables, &sub)
 }
 
 func (s *State) identifyLoan(l *record.Loan) {

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -77,12 +76,10 @@ func (c *Call) optionalID(field string, text *string) string {
 
 // newApplication adds an application of a valid request.
 func (c *Call) newApplication(req applicationRequest, customerID string) *record.Application {
-	app := &record.Application{
-		ID: c.NewID(book.Application), CustomerID: strings.ToLower(customerID),
-		PartnerID: cmp.Or(c.optionalID("", req.PartnerID), c.account.PartnerID), AgentID: c.optionalID("", req.AgentID),
-		BusinessName: req.BusinessName, BusinessZip: req.BusinessZip, ExtraInformation: map[string]string{},
-		Status: record.StatusCreated, CreatedUTC: c.Stamp(),
-	}
+	app := c.AddApplication(record.Application{
+		CustomerID: strings.ToLower(customerID), PartnerID: c.optionalID("", req.PartnerID), AgentID: c.optionalID("", req.AgentID),
+		BusinessName: req.BusinessName, BusinessZip: req.BusinessZip,
+	}, c.account.PartnerID)
 	for key, value := range req.ExtraInformation {
 		app.ExtraInformation[key], _ = value.(string)
 		if key == zipcodeKey {
@@ -90,7 +87,7 @@ func (c *Call) newApplication(req applicationRequest, customerID string) *record
 		}
 	}
 	c.concern(app.ID)
-	return book.Put(c.Tables, app)
+	return app
 }
 
 // createApplication also serves the route with an applicant. Its record is not published; this

@@ -168,12 +168,8 @@ func (c *Call) fulfil(app *record.Application, i int) {
 
 // openLoan makes the loan of an application after the last signature.
 func (c *Call) openLoan(app *record.Application) {
-	loan := &record.Loan{
-		ID: c.NewID(book.Loan), ApplicationID: app.ID, CustomerID: app.CustomerID,
-		Amount: app.Offer.Amount, AvailableBalance: app.Offer.Amount, IsEnabled: true, CreatedUTC: c.Stamp(),
-	}
+	loan := c.AddLoan(record.Loan{ApplicationID: app.ID, Amount: app.Offer.Amount}, "")
 	c.concern(loan.ID)
-	book.Put(c.Tables, loan)
 	c.SetStatus(app, record.StatusLoanOpened)
 	c.EmitLoan("WB_Loan_Created", loan, nil)
 	c.EmitLoan("WB_Loan_Opened", loan, nil)

@@ -70,12 +70,12 @@ func (c *Call) refuseDuplicate(email string) {
 
 // newCustomer adds a customer of a valid request.
 func (c *Call) newCustomer(u userRequest) *record.Customer {
-	row := &record.Customer{
-		ID: c.NewID(book.Customer), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email,
-		MobileNumber: c.mobileNumber("", u.MobileNumber), Password: u.Password, CreatedUTC: c.Stamp(), PartnerID: c.account.PartnerID,
-	}
+	row := c.AddCustomer(record.Customer{
+		FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, MobileNumber: c.mobileNumber("", u.MobileNumber),
+		Password: u.Password, PartnerID: c.account.PartnerID,
+	})
 	c.concern(row.ID)
-	return book.Put(c.Tables, row)
+	return row
 }
 
 // userOf returns a UserResponse: the id, which the interface names, and the given fields.

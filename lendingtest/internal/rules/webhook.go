@@ -74,12 +74,9 @@ func (c *Call) registerWebhook() any {
 	}
 	c.valid()
 	if sub == nil {
-		sub = &record.Subscription{
-			ID: c.NewID(book.Subscription), Secret: c.NewSecret(),
-			IsActive: req.IsActive == nil || *req.IsActive, PartnerID: t.PartnerID, CustomerID: t.CustomerID,
-		}
+		sub = c.AddSubscription(record.Subscription{PartnerID: t.PartnerID, CustomerID: t.CustomerID}, "")
+		sub.IsActive = req.IsActive == nil || *req.IsActive
 		c.concern(sub.ID)
-		book.Put(c.Tables, sub)
 	}
 	sub.WebhookURI, sub.Webhooks = req.WebhookURI, append([]string{}, req.Webhooks...)
 	return nil
