@@ -47,7 +47,7 @@ func (c *Client) OpenService(ctx context.Context) (s Service, control *Client, e
 
 // Fail plans a fault. A fault with Reached returns an error.
 func (c *Client) Fail(ctx context.Context, route string, f lendingtest.Fault) error {
-	return c.Post(ctx, "fail", faultOrder{route, &f}, nil)
+	return c.Post(ctx, "fail", faultOrder{route, f}, nil)
 }
 
 // Executed returns how often a route ran.

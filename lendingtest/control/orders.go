@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -20,8 +19,8 @@ import (
 // The bodies of orders.
 type (
 	faultOrder struct {
-		Route string             `json:"route"`
-		Fault *lendingtest.Fault `json:"fault"`
+		Route string            `json:"route"`
+		Fault lendingtest.Fault `json:"fault"`
 	}
 	timeOrder struct {
 		By time.Duration `json:"by"`
@@ -65,7 +64,7 @@ func orders() map[string]order {
 		"GET services":        {do: listServices},
 		"POST services":       post(func(c *Control, _ nothing, r *http.Request) (any, error) { return openService(c, r) }),
 		"POST delete-service": change(func(c *Control, o serviceOrder) error { return c.options.Services.close(o.ID) }),
-		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, *o.Fault); return nil }),
+		"POST fail":           change(func(c *Control, o faultOrder) error { c.service.Fail(o.Route, o.Fault); return nil }),
 		"POST clear-faults":   change(func(c *Control, _ nothing) error { c.service.ClearFaults(); return nil }),
 		"POST assume":         change(func(c *Control, o factOrder) error { c.service.Assume(o.Fact, o.Value); return nil }),
 		"POST emit":           change(func(c *Control, o eventOrder) error { c.service.Emit(o.Event, o.ID, o.Data); return nil }),
@@ -123,8 +122,6 @@ func decode[T any](text []byte) (v T, err error) {
 	err = plain.Unmarshal(first, &v)
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the Go type, which means nothing in other languages
 		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
-	} else if err != nil && strings.Contains(err.Error(), `unknown field "delay"`) {
-		return v, errors.New(`the body: unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
 	} else if err != nil {
 		return v, fmt.Errorf("the body: %w", err)
 	}
@@ -159,19 +156,7 @@ func (c *Control) mustExist(name string) {
 	}
 }
 
-func (o faultOrder) Check() error {
-	if o.Fault == nil {
-		return errors.New("fail needs fault")
-	}
-	return o.Fault.Check()
-}
-
-func (o updateOrder) Check() error {
-	if o.ID == "" || len(o.Set) == 0 {
-		return errors.New("update needs id and set")
-	}
-	return nil
-}
+func (o faultOrder) Check() error { return o.Fault.Check() }
 
 func (o timeOrder) Check() error {
 	if o.By == 0 {

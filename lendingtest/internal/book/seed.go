@@ -141,7 +141,7 @@ func (s *State) Set(id string, fields json.RawMessage) error {
 		d := json.NewDecoder(bytes.NewReader(fields))
 		d.DisallowUnknownFields()
 		if err := d.Decode(row); err != nil {
-			return fmt.Errorf("set: %w", err)
+			return fmt.Errorf("set takes fields of the record: %w", err)
 		}
 		if _, own, _ := about(row); own != id {
 			return errors.New("update cannot change the id; leave out the id in set")

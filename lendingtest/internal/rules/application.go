@@ -105,7 +105,9 @@ func (c *Call) createApplication() any {
 	app := c.newApplication(req.applicationRequest, req.CustomerID)
 	c.addApplicant(app, req.Applicant)
 	c.EmitApplication("WB_Application_Created", app)
-	c.sendLink(app, sendLink)
+	if sendLink {
+		c.sendApplicationLink(app)
+	}
 	return app.ID
 }
 
@@ -130,21 +132,16 @@ func (c *Call) createCustomerAndApplication() any {
 		created["applicantId"] = id
 	}
 	c.EmitApplication("WB_Customer_And_Application_Created", app)
-	c.sendLink(app, sendLink)
+	if sendLink {
+		c.sendApplicationLink(app)
+	}
 	return created
 }
 
 func (c *Call) sendApplicationLink(app *record.Application) any {
-	c.sendLink(app, true)
-	return nil
-}
-
-func (c *Call) sendLink(app *record.Application, wanted bool) {
-	if !wanted {
-		return
-	}
 	c.Send(record.Sent{Kind: "application-link", To: c.customerOf(app).Email, ApplicationID: app.ID})
 	c.EmitApplication("WB_Send_Application_Ready", app)
+	return nil
 }
 
 func (c *Call) customerOf(app *record.Application) *record.Customer {
