@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
@@ -183,31 +184,6 @@ func (p *faultPlan) next(route string) Fault {
 	return Fault{}
 }
 
-// wait returns false if the request or the service ends first.
-func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
-	if f.Reached != nil {
-		f.Reached()
-	}
-	return pause(ctx, f.DelayBefore, closed)
-}
-
-// pause returns false if the request or the service ends first.
-func pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-closed:
-		return false
-	}
-}
-
 func (f Fault) answer(b *book.Book, path string) *rules.Answer {
 	a := &rules.Answer{Status: f.Status, Header: http.Header{}, Body: f.Body}
 	if f.Body == nil {
@@ -283,7 +259,7 @@ func (l *lateRuns) reserve(d time.Duration, closed <-chan struct{}, run func()) 
 	return func() {
 		go func() {
 			defer l.leave()
-			if pause(kept, d, closed) {
+			if clock.Pause(kept, d, closed) {
 				run()
 			}
 		}()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/assumption"
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
 	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
 	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
@@ -267,7 +268,7 @@ func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 // late executes a mutation late whose caller has gone, if the real service does.
 func (x *exchange) late() {
 	late := x.duration("late execution")
-	if late > 0 && x.fault.Late == 0 && !x.call.Reads() && !pause(x.call.Request.Context(), toLeave, x.done) {
+	if late > 0 && x.fault.Late == 0 && !x.call.Reads() && !clock.Pause(x.call.Request.Context(), toLeave, x.done) {
 		x.fault.Late = late
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
 	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
 
@@ -91,15 +92,13 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		x.serveLate()
 		return
 	}
-	if !x.fault.wait(r.Context(), f.done) {
-		x.abort()
-	}
+	x.reach()
 	if x.fault.ResetBefore {
 		x.reset()
 		return
 	}
 	if x.fault.Status != 0 && !x.fault.Executes {
-		x.hold()
+		x.pause(x.fault.AnswerDelay)
 		x.send(x.fault.answer(f.book, r.URL.Path))
 		return
 	}
@@ -111,7 +110,7 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 		return
 	}
 	a, refused := x.run()
-	x.hold()
+	x.pause(x.fault.AnswerDelay)
 	if x.fault.ResetAfter {
 		x.reset()
 		return
@@ -123,9 +122,17 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	x.respond(a, refused)
 }
 
-// hold delays a response as long as the fault says.
-func (x *exchange) hold() {
-	if !pause(x.call.Request.Context(), x.fault.AnswerDelay, x.done) {
+// reach makes a fault occur.
+func (x *exchange) reach() {
+	if x.fault.Reached != nil {
+		x.fault.Reached()
+	}
+	x.pause(x.fault.DelayBefore)
+}
+
+// pause delays a request, and aborts it if its caller or the service ends first.
+func (x *exchange) pause(d time.Duration) {
+	if !clock.Pause(x.call.Request.Context(), d, x.done) {
 		x.abort()
 	}
 }
@@ -161,9 +168,7 @@ func (x *exchange) serveLate() {
 		return
 	}
 	defer start() // also after an abort, which is a panic
-	if !x.fault.wait(r.Context(), x.done) {
-		x.abort()
-	}
+	x.reach()
 	if x.fault.Status == 0 {
 		x.reset()
 		return

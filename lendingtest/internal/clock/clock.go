@@ -2,6 +2,7 @@
 package clock
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -104,4 +105,20 @@ func (c *Clock) drop() {
 		j.timer.Stop()
 	}
 	c.jobs = nil
+}
+
+// Pause waits in real time, and returns false if ctx ends or closed is closed first.
+func Pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-closed:
+	}
+	return false
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/internal/recent"
 	"github.com/lendingapi/lending-go/lendingtest/record"
@@ -125,16 +126,12 @@ func (o *Office) deliver(receiver string) {
 		if ctx == nil {
 			return
 		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-			var err error
-			if d.Status, err = o.post(ctx, &d.Delivery); err != nil {
-				d.Err = err.Error()
-			}
-		case <-ctx.Done():
-			timer.Stop()
-			d.Err = context.Canceled.Error()
+		err := context.Canceled
+		if clock.Pause(ctx, delay, nil) {
+			d.Status, err = o.post(ctx, &d.Delivery)
+		}
+		if err != nil {
+			d.Err = err.Error()
 		}
 		o.mu.Lock()
 		if ctx == o.run {
