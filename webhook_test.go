@@ -43,8 +43,8 @@ func partnerTarget() lending.WebhookTarget {
 func subscriber(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client, func() int) {
 	t.Helper()
 	registered := 0
-	service, client := fake.Start(t, append(opts, lendingtest.WithWatcher(func(e lendingtest.Event) {
-		if e.Request != nil && strings.HasSuffix(e.Request.Path, "/register") {
+	service, client := fake.Start(t, append(opts, lendingtest.WithWatcher(func(r lendingtest.Request, _ bool) {
+		if strings.HasSuffix(r.Path, "/register") {
 			registered++
 		}
 	}))...)

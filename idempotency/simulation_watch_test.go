@@ -77,11 +77,11 @@ func (s *schedule) sendLate(c *caller, what string, most time.Duration, send way
 }
 
 // executes holds what must hold when the service executes a command.
-func (s *schedule) executes(e lendingtest.Event) {
-	if e.Request == nil || !e.Request.Executed {
+func (s *schedule) executes(r lendingtest.Request, late bool) {
+	if late || !r.Executed {
 		return
 	}
-	key := e.Request.Header.Get(keyHeader)
+	key := r.Header.Get(keyHeader)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.commands[key]
@@ -89,7 +89,7 @@ func (s *schedule) executes(e lendingtest.Event) {
 		return
 	}
 	m.executed++
-	m.sent[e.Request.Header.Get(callHeader)] = true
+	m.sent[r.Header.Get(callHeader)] = true
 	s.note(nil, "%s is executed", key)
 	switch {
 	case m.executed > 1 && !m.repeats:

@@ -55,21 +55,15 @@ func ExampleService_AddLoan() {
 	// Output: 10000.00 1
 }
 
-// A watcher sees codes, requests and deliveries as they happen.
+// A watcher sees requests as they are answered.
 func ExampleWithWatcher() {
-	s := lendingtest.New(lendingtest.WithWatcher(func(e lendingtest.Event) {
-		switch {
-		case e.Sent != nil:
-			fmt.Println("sent", e.Sent.Kind, "to", e.Sent.To)
-		case e.Request != nil:
-			fmt.Println(e.Request.Status, e.Request.Route)
-		}
+	s := lendingtest.New(lendingtest.WithWatcher(func(r lendingtest.Request, _ bool) {
+		fmt.Println(r.Status, r.Route)
 	}))
 	defer s.Close()
 
 	fmt.Println(login(&http.Client{Transport: s.Transport()}, "https://lending.test"))
 	// Output:
-	// sent two-factor to partner@example.com
 	// 200 POST /api/Authenication/login
 	// 200 OK
 }

@@ -41,15 +41,10 @@ func TestFaultLateIsExecuted(t *testing.T) {
 		id := r.application()
 		var mu sync.Mutex
 		var seen []any
-		r.watch = func(e lendingtest.Event) {
+		r.watch = func(row lendingtest.Request, late bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case e.Request != nil:
-				seen = append(seen, "answered", e.Request.Status, e.Request.Executed)
-			case e.Late != nil:
-				seen = append(seen, "late", e.Late.Status, e.Late.Executed)
-			}
+			seen = append(seen, late, row.Status, row.Executed)
 		}
 		r.Fail("*", lendingtest.Fault{Late: soon})
 		require.Error(r.t, r.cancel(id).err)
@@ -63,7 +58,7 @@ func TestFaultLateIsExecuted(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		assert.Equal(r.t, []any{
-			"answered", 0, false, "late", 0, true, "answered", 504, false, "late", 504, false, "answered", bad, false,
+			false, 0, false, true, 0, true, false, 504, false, true, 504, false, false, bad, false,
 		}, seen)
 	})
 }

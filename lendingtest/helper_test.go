@@ -35,13 +35,13 @@ type rig struct {
 	token  string
 	header http.Header // of every request, over the usual ones
 	before func()      // each request, if set
-	watch  func(lendingtest.Event)
+	watch  func(r lendingtest.Request, late bool)
 	ctx    context.Context
 }
 
 func newRig(t *testing.T, opts ...lendingtest.Option) *rig {
 	t.Helper()
-	r := &rig{t: t, base: "https://lending.test", header: http.Header{}, watch: func(lendingtest.Event) {}}
+	r := &rig{t: t, base: "https://lending.test", header: http.Header{}, watch: func(lendingtest.Request, bool) {}}
 	r.Service = lendingtest.New(r.watched(opts)...)
 	t.Cleanup(r.Close)
 	r.client, r.token = &http.Client{Transport: r.Transport()}, r.Token(lendingtest.Username)
@@ -49,13 +49,13 @@ func newRig(t *testing.T, opts ...lendingtest.Option) *rig {
 }
 
 func (r *rig) watched(opts []lendingtest.Option) []lendingtest.Option {
-	return append(opts, lendingtest.WithWatcher(func(e lendingtest.Event) { r.watch(e) }))
+	return append(opts, lendingtest.WithWatcher(func(row lendingtest.Request, late bool) { r.watch(row, late) }))
 }
 
 // serverRig calls a service on a socket.
 func serverRig(t *testing.T, opts ...lendingtest.Option) *rig {
 	t.Helper()
-	r := &rig{t: t, header: http.Header{}, watch: func(lendingtest.Event) {}}
+	r := &rig{t: t, header: http.Header{}, watch: func(lendingtest.Request, bool) {}}
 	s := lendingtest.NewServer(r.watched(opts)...)
 	t.Cleanup(s.Close)
 	r.Service, r.base, r.client, r.token = s.Service, s.URL, s.Client(), s.Token(lendingtest.Username)

@@ -224,11 +224,3 @@ func mustRoute(spelled string) {
 		panic("lendingtest: " + err.Error())
 	}
 }
-
-// Event is an event for [WithWatcher]. Exactly one field is set.
-type Event struct {
-	Request  *Request  // answered, just before the caller receives the response
-	Sent     *Sent     // a code or link was sent
-	Delivery *Delivery // a webhook was posted, or posting failed
-	Late     *Request  // executed after its caller had gone: [Fault].Late
-}

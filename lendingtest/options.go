@@ -28,7 +28,7 @@ type Option func(*config)
 
 type config struct {
 	state          book.Config
-	watch          func(Event)
+	watch          func(r Request, late bool)
 	tls, http2     bool
 	basePath       string
 	clock          func() time.Time
@@ -42,7 +42,7 @@ type config struct {
 }
 
 func defaultConfig() config {
-	return config{clock: time.Now, watch: func(Event) {}, state: book.Config{
+	return config{clock: time.Now, watch: func(Request, bool) {}, state: book.Config{
 		TokenLifetime: time.Hour,
 		Seed:          1,
 		Accounts: []Account{
@@ -98,9 +98,9 @@ func WithDeliveryClient(client *http.Client) Option {
 	return func(c *config) { c.deliveryClient = client }
 }
 
-// WithWatcher calls f for every event. f runs in the goroutine of the request or delivery, without a
-// lock, so f may call the service.
-func WithWatcher(f func(Event)) Option { return func(c *config) { c.watch = f } }
+// WithWatcher calls f for every request, just before its caller receives the response. If [Fault].Late executes a
+// mutation after its caller has gone, WithWatcher calls f again, with late. f may call the service.
+func WithWatcher(f func(r Request, late bool)) Option { return func(c *config) { c.watch = f } }
 
 // WithReadLag makes reads show a write only after d, like a service that reads from replicas.
 // Until then a new record is not found and not listed, and a changed record has its old values.

@@ -160,7 +160,7 @@ func (x *exchange) serveLate() {
 		_, _ = x.run() // no caller is left
 		var e Request
 		x.change(func() { e = x.entry.copy() })
-		x.cfg.watch(Event{Late: &e})
+		x.cfg.watch(e, true)
 	})
 	if refused != nil {
 		x.fault.CutBody = 0
@@ -249,7 +249,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 
 func (x *exchange) finish(status int) {
 	if row, first := x.ledger.finish(x.entry, status); first {
-		x.cfg.watch(Event{Request: &row})
+		x.cfg.watch(row, false)
 	}
 }
 

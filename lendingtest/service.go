@@ -38,10 +38,8 @@ func New(opts ...Option) *Service {
 	s.cfg = cfg
 	s.clock, s.done = clock.New(cfg.clock), make(chan struct{})
 	s.ledger.now = s.clock.Now
-	told := func(d Delivery) { cfg.watch(Event{Delivery: &d}) }
-	s.post = &post.Office{Client: cfg.deliveryClient, Now: s.clock.Now, Told: told}
+	s.post = &post.Office{Client: cfg.deliveryClient, Now: s.clock.Now}
 	cfg.state.Clock, cfg.state.Post = s.clock, s.post.Put
-	cfg.state.Told = func(m Sent) { cfg.watch(Event{Sent: &m}) }
 	s.book = book.New(cfg.state)
 	s.serveRoutes()
 	s.Reset()

@@ -35,7 +35,7 @@ func TestReset(t *testing.T) {
 	r.Answer(cancelRoute, func(http.ResponseWriter, *http.Request) {})
 	r.Advance(time.Hour)
 	seen := 0
-	r.watch = func(lendingtest.Event) { seen++ }
+	r.watch = func(lendingtest.Request, bool) { seen++ }
 
 	r.Reset()
 	r.wait()

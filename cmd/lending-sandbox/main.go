@@ -202,12 +202,11 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 		own := []lendingtest.Option{lendingtest.WithSeed(uint32((s.seed + opened) & math.MaxUint32))}
 		opened++
 		if s.log {
-			own = append(own, lendingtest.WithWatcher(func(e lendingtest.Event) {
-				switch {
-				case e.Request != nil:
-					printer.Print(s.line(*e.Request))
-				case e.Late != nil:
-					printer.Print(lateLine(*e.Late, p.service.Now()))
+			own = append(own, lendingtest.WithWatcher(func(r lendingtest.Request, late bool) {
+				if late {
+					printer.Print(lateLine(r, p.service.Now()))
+				} else {
+					printer.Print(s.line(r))
 				}
 			}))
 		}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"reflect"
 	"regexp"
@@ -15,13 +14,7 @@ import (
 type Cents int64
 
 // String returns the amount with two decimals, for example 2500.00.
-func (c Cents) String() string {
-	sign, n := "", int64(c)
-	if n < 0 {
-		sign, n = "-", -n
-	}
-	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
-}
+func (c Cents) String() string { return strconv.FormatFloat(float64(c)/100, 'f', 2, 64) }
 
 // MarshalJSON encodes a number.
 func (c Cents) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }

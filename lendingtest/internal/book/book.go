@@ -26,7 +26,6 @@ type Config struct {
 	ReadLag       func(kind string) time.Duration // nil for no lag
 	// Post posts an event to a subscriber.
 	Post func(sub *record.Subscription, event, id string, data map[string]any)
-	Told func(record.Sent) // after Do, for each sent message
 }
 
 // OfferLifetime is the lifetime of offers in this model.
@@ -55,7 +54,6 @@ type Pending struct {
 
 // Book is the state of a service.
 type Book struct {
-	told  func(record.Sent)
 	mu    sync.Mutex
 	state State
 }
@@ -74,13 +72,12 @@ type State struct {
 	sweepAt   int // number of tokens for the next sweep
 	sequences map[int]int
 	codes     int
-	news      []record.Sent
 	lag       lag
 	book      *Book
 }
 
 // New returns a state, which Reset makes ready.
-func New(cfg Config) *Book { return &Book{told: cfg.Told, state: State{Config: cfg}} }
+func New(cfg Config) *Book { return &Book{state: State{Config: cfg}} }
 
 // Reset deletes everything but the accounts of the settings.
 func (b *Book) Reset() {
@@ -96,20 +93,11 @@ func (b *Book) Reset() {
 	})
 }
 
-// Do calls f with the state, which nobody else uses meanwhile, and reports the messages that f has
-// sent.
+// Do calls f with the state, which nobody else uses meanwhile.
 func (b *Book) Do(f func(*State)) {
-	for _, m := range b.do(f) {
-		b.told(m)
-	}
-}
-
-func (b *Book) do(f func(*State)) (news []record.Sent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f(&b.state)
-	news, b.state.news = b.state.news, nil
-	return news
 }
 
 // Now returns the service's time.
@@ -205,7 +193,6 @@ func (s *State) Accepts(c *OneTimeCode, code string) bool {
 func (s *State) Send(m record.Sent) record.Sent {
 	m.ID, m.Time = s.NewID(Sent), s.Now()
 	s.Sent.Add(m, 0)
-	s.news = append(s.news, m)
 	return m
 }
 

@@ -29,7 +29,6 @@ const maxReceivers = 32
 type Office struct {
 	Client *http.Client // nil means a client that keeps no connection
 	Now    func() time.Time
-	Told   func(record.Delivery) // after each delivery
 
 	mu        sync.Mutex
 	mode      record.DeliveryMode
@@ -141,7 +140,6 @@ func (o *Office) deliver(receiver string) {
 			}
 		}
 		o.mu.Unlock()
-		o.Told(d.Delivery)
 	}
 }
 
