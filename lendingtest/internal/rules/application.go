@@ -77,8 +77,8 @@ func (c *Call) optionalID(field string, text *string) string {
 // newApplication adds an application of a valid request.
 func (c *Call) newApplication(req applicationRequest, customerID string) *record.Application {
 	app := c.AddApplication(record.Application{
-		CustomerID: strings.ToLower(customerID), PartnerID: c.optionalID("", req.PartnerID), AgentID: c.optionalID("", req.AgentID),
-		BusinessName: req.BusinessName, BusinessZip: req.BusinessZip,
+		CustomerID: strings.ToLower(customerID), BusinessName: req.BusinessName, BusinessZip: req.BusinessZip,
+		PartnerID: c.optionalID("", req.PartnerID), AgentID: c.optionalID("", req.AgentID),
 	}, c.account.PartnerID)
 	for key, value := range req.ExtraInformation {
 		app.ExtraInformation[key], _ = value.(string)
