@@ -252,7 +252,6 @@ func (k *keyedCall) answer() *lending.Response {
 // [lending.CaptureResponse].
 const header = "Lending-Idempotency"
 
-// replay returns the recorded response, marked with action.
 func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Response, error) {
 	if !k.hasAnswer() {
 		return nil, k.refuse(Error{kind: ErrAnswerLost})
@@ -273,7 +272,6 @@ func (k *keyedCall) present() *store.Entry {
 	return &entry
 }
 
-// save saves the entry with the data and a line of the history, with lock.
 func (k *keyedCall) save(ctx context.Context, lock string, now line) error {
 	unsaved, data := k.data, &k.data
 	data.change(k.present(), now)

@@ -158,6 +158,9 @@ func (s *settings) find(ctx context.Context, key string, r route, t *target, of 
 	if r.check == nil {
 		return finding{why: r.reason()}, nil
 	}
+	if of.Before == nil && !of.Presumed {
+		return finding{why: notCounted}, nil
+	}
 	after, err := r.check(ctx, t)
 	if err != nil {
 		return finding{}, err
@@ -191,12 +194,13 @@ func (s *settings) endOther(
 	late := s.MaxLateness - idle
 	var f finding
 	var err error
-	switch row := rowOf(d.Request.Route); {
+	switch {
 	case !s.isOf(d.Request.Account, client.Account()):
-	case entry.State == store.NeedsReview, d.Send.Before == nil && !d.Send.Presumed:
-		f.why = cmp.Or(d.decided().Why, row.reason())
+	case entry.State == store.NeedsReview:
+		f.why = d.decided().Why
 	default: // the entry has the ids for the read
-		f, err = s.find(ctx, entry.Key, row, &target{client: client, ids: d.Request.IDs}, &d.Send, max(1, d.Send.Adds))
+		of := &target{client: client, ids: d.Request.IDs}
+		f, err = s.find(ctx, entry.Key, rowOf(d.Request.Route), of, &d.Send, max(1, d.Send.Adds))
 	}
 	switch isShown := f.evidence == happened; {
 	case err != nil:

@@ -346,3 +346,19 @@ func TestResendAfterACallersCheckForgetsTheSnapshot(t *testing.T) {
 		require.ErrorIs(t, create("lost"), idempotency.ErrNeedsReview, "a resend that never arrived made the record")
 	})
 }
+
+// TestReviewOfAnUncountedSendSaysSo has a send with the caller's check, before which the log makes none of
+// its own. Another mutation takes the lock, and the person reads that the log has not counted.
+func TestReviewOfAnUncountedSendSaysSo(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		create := newOrder(service).creates(t, process())
+		nobodyKnows := func(context.Context) (idempotency.Verdict, error) { return idempotency.Verdict{}, errStore }
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create("first", withCheck(nobodyKnows)), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, create("second"))
+		first := fake.Must(log.Lookup(t.Context(), "first"))
+		assert.Equal(t, store.NeedsReview, first.State)
+		assert.Equal(t, "the count of records before the send is not known", first.Why)
+	})
+}

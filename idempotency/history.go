@@ -44,7 +44,6 @@ type line struct {
 	unknown format.Unknown
 }
 
-// plainLine is a line without the methods for JSON.
 type plainLine line
 
 func (l line) MarshalJSON() ([]byte, error) {

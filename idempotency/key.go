@@ -18,7 +18,6 @@ type keyOptions struct {
 	check           func(context.Context) (Verdict, error)
 }
 
-// with returns a context with changed options for its key.
 func with(ctx context.Context, change func(*keyOptions)) context.Context {
 	o := optionsFor(ctx, lending.IdempotencyKeyOf(ctx))
 	change(&o)

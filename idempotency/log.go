@@ -125,7 +125,8 @@ func (noStore) List(context.Context, store.Filter) ([]store.Entry, error) { retu
 
 var errNotNew = argumentError("log", lending.CodeRequired, "must come from NewLog")
 
-// namespace is the form of a namespace. No colon, no # and no ! keep the keys of a store apart.
+// namespace is the form of a namespace. The character after it keeps the keys of a store apart: a colon for
+// the keys of callers, # for locks, and ! for the salt and the instructions.
 var namespace = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
 
 func (s *settings) validate() error {
@@ -166,7 +167,7 @@ func (s *settings) clientOf(owner string) (client *lending.Client) {
 	return client
 }
 
-// stored returns the key in the store. The colon is unambiguous: a namespace has none.
+// stored returns the key of a caller in the store.
 func (s *settings) stored(key string) string { return s.Namespace + ":" + key }
 
 // arguments collects the failures of the arguments of a function.

@@ -119,7 +119,7 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 // sweepLocks deletes the expired entries of locks. Only the mutation that has the lock reads or writes
 // the remembered entry of the lock. So no mutation overwrites a newer entry after this deletion.
 func (s *settings) sweepLocks(ctx context.Context) error {
-	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
+	remembered := store.Filter{Prefix: s.Namespace + "#", States: []store.State{store.Free}, Older: s.MaxLateness}
 	_, err := s.replace(ctx, remembered, func(entry *store.Entry) (store.Entry, error) {
 		return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
 	})

@@ -126,7 +126,6 @@ func (l *Log) Keys(ctx context.Context, filter Filter) ([]KeyStatus, error) {
 	return keys, storeError(err)
 }
 
-// status returns the public part of a stored entry.
 func (s *settings) status(stored *store.Entry) KeyStatus {
 	e := KeyStatus{
 		Key: strings.TrimPrefix(stored.Key, s.stored("")), State: stored.State, Age: stored.Age,

@@ -186,7 +186,6 @@ func totalOf(page lending.Record) int {
 	return *said.TotalCount
 }
 
-// rebuiltCustomer returns the customer with the e-mail address.
 func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	id, err := theOne(after.IDs, func(id string) error {
 		customer, _ := lending.ParseCustomerID(id) // a UUID

@@ -66,10 +66,6 @@ func (d *entryData) effect(answer []byte) snapshot {
 	return s
 }
 
-// rememberedPrefix begins the keys of the entries of locks. The character # is not allowed in a
-// namespace, so no key of a caller is equal.
-func (s *settings) rememberedPrefix() string { return s.Namespace + "#" }
-
 // lockSalt returns the salt that the logs of the namespace share. The first log saves the salt
 // as the data of an entry, which an encrypted store encrypts.
 func (s *settings) lockSalt(ctx context.Context) (string, error) {
@@ -105,7 +101,7 @@ func (s *settings) recall(ctx context.Context, lock string) (entry store.Entry, 
 	}
 	sum := hmac.New(sha256.New, []byte(salt))
 	_, _ = io.WriteString(sum, lock)
-	entry.Key = s.rememberedPrefix() + hex.EncodeToString(sum.Sum(nil))
+	entry.Key = s.Namespace + "#" + hex.EncodeToString(sum.Sum(nil))
 	saved, err := s.store.Load(ctx, entry.Key)
 	if err != nil || saved == nil {
 		return entry, data, err

@@ -84,7 +84,6 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	return storeError(s.store.Save(ctx, data.next(&entry, end.State, entry.Lock)))
 }
 
-// allows returns the reason if the entry cannot take the verdict.
 func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *store.Entry, d *entryData) error {
 	f, idle := r.Verdict.finding(), d.idle(entry)
 	isAbsent := f.evidence == absent

@@ -119,20 +119,19 @@ func (s *settings) instruct(ctx context.Context, change func(*standingData)) err
 		change(&data)
 		data.Format = formatVersion
 		text, _ := data.unknown.Encode(&data) // every field can be encoded
-		err = s.store.Save(ctx, store.Entry{Key: s.standingKey(), Revision: revision, State: store.Done, Data: text})
+		err = s.store.Save(ctx, store.Entry{Key: s.Namespace + standingKey, Revision: revision, State: store.Done, Data: text})
 	}
 	s.look.last.Store(nil)
 	return storeError(err)
 }
 
-// standingKey is the key of the entry of the instructions. The character ! is not allowed in a
-// namespace, so no key of a caller is equal.
-func (s *settings) standingKey() string { return s.Namespace + "!standing" }
+// standingKey is the key of the entry of the instructions, after the namespace.
+const standingKey = "!standing"
 
 // readStanding reads the instructions and the revision of their entry.
 func (s *settings) readStanding(ctx context.Context) (d standingData, revision int64, err error) {
 	at := time.Now()
-	entry, err := s.store.Load(ctx, s.standingKey())
+	entry, err := s.store.Load(ctx, s.Namespace+standingKey)
 	if err == nil && entry != nil {
 		revision = entry.Revision
 		d.unknown, err = decode(entry.Data, &d)

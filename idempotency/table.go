@@ -191,7 +191,6 @@ func (r route) judge(before *snapshot, after snapshot, n int) finding {
 	return f
 }
 
-// reason tells a person why there is no check.
 func (r route) reason() string { return cmp.Or(r.note, nothingShows) }
 
 const (

@@ -33,7 +33,6 @@ func (i ids) kept() ids {
 	return kept
 }
 
-// has reports whether id is one of the ids.
 func (i ids) has(id string) bool {
 	for _, own := range i {
 		if strings.EqualFold(own, id) {
