@@ -149,10 +149,7 @@ func pageOfTotal[T any](p *Page[T], err error) page[T] {
 // walk yields the records that fetch returns, from Skip on. It advances by the number of
 // received records, and ends at the total or at an empty page.
 func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(context.Context, *PagedOptions) page[T]) iter.Seq2[T, error] {
-	var o PagedOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(PagedOptions))
 	o.Take = min(cmp.Or(o.Take, maxTake), maxTake)
 	return func(yield func(T, error) bool) {
 		seed, seen := maphash.MakeSeed(), map[uint64]bool{}

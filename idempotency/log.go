@@ -87,12 +87,10 @@ var _ lending.Idempotency = (*Log)(nil)
 // with [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	s := settingsOf(entries)
-	if opts != nil {
-		s.Options = *opts
-		s.SafeToRepeat = slices.Clone(opts.SafeToRepeat)
-		for _, former := range opts.Formerly {
-			s.formerly = append(s.formerly, former.id())
-		}
+	s.Options = *cmp.Or(opts, new(Options))
+	s.SafeToRepeat = slices.Clone(s.SafeToRepeat)
+	for _, former := range s.Formerly {
+		s.formerly = append(s.formerly, former.id())
 	}
 	s.MaxLateness = cmp.Or(s.MaxLateness, 5*time.Minute)
 	s.KeepAnswers = cmp.Or(s.KeepAnswers, 30*24*time.Hour)

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -62,14 +63,11 @@ func Handler(opts Options) http.Handler {
 	mux.Handle("GET /page.js", page.Assets())
 	d.serve(mux)
 
-	path := "/" + strings.Trim(opts.Path, "/")
-	if opts.Path == "" {
-		path = "/ops"
-	}
-	if path == "/" {
+	path := strings.Trim(cmp.Or(opts.Path, "ops"), "/")
+	if path == "" {
 		return mux
 	}
-	return http.StripPrefix(path, mux)
+	return http.StripPrefix("/"+path, mux)
 }
 
 // serve adds the JSON routes of the parts of the handler.

@@ -78,6 +78,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,9 +135,7 @@ func New(
 	opts *Options,
 ) (*Worker, error) {
 	w := &Worker{open: open, step: step, over: over, wake: make(chan struct{}, 1), queue: newQueue()}
-	if opts != nil {
-		w.options = *opts
-	}
+	w.options = *cmp.Or(opts, new(Options))
 	o := &w.options
 	switch {
 	case open == nil || step == nil || over == nil:

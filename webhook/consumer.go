@@ -87,10 +87,7 @@ func NewConsumer(
 	}
 	c := &consumer{
 		client: client, target: target, subscription: subscription, inbox: inbox, handle: handle,
-		wrong: make(chan struct{}, 1),
-	}
-	if opts != nil {
-		c.ConsumerOptions = *opts
+		wrong: make(chan struct{}, 1), ConsumerOptions: *cmp.Or(opts, new(ConsumerOptions)),
 	}
 	setDefault(&c.Refresh, 10*time.Minute)
 	setDefault(&c.Shutdown, 40*time.Second)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,10 +141,7 @@ func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) (
 	case handle == nil:
 		return nil, errors.New("lending/webhook: receiver: the EventFunc is nil")
 	}
-	r := &receiverHandler{secrets: secrets, handle: handle}
-	if opts != nil {
-		r.ReceiverOptions = *opts
-	}
+	r := &receiverHandler{secrets: secrets, handle: handle, ReceiverOptions: *cmp.Or(opts, new(ReceiverOptions))}
 	setDefault(&r.MaxBytes, 1<<20)
 	setDefault(&r.ReadTimeout, 10*time.Second)
 	setDefault(&r.Timeout, 30*time.Second)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -46,10 +47,7 @@ type Result struct {
 // different times, so that they hardly meet again. If another cause ended the process that
 // often, an event may be set aside without fault; redrive it.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
-	w := worker{inbox: inbox, handle: handle}
-	if opts != nil {
-		w.WorkOptions = *opts
-	}
+	w := worker{inbox: inbox, handle: handle, WorkOptions: *cmp.Or(opts, new(WorkOptions))}
 	setDefault(&w.Concurrency, 4)
 	setDefault(&w.MaxTries, 12)
 	setDefault(&w.Timeout, time.Minute)

@@ -53,10 +53,7 @@ var (
 // OpenIdempotencyStore fails if another process has the file open, or if the file is damaged. To
 // check the file, it reads all of it. An [Inbox] needs a file of its own.
 func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*IdempotencyStore, error) {
-	var o IdempotencyStoreOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(IdempotencyStoreOptions))
 	f, err := openFile(path, o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)

@@ -77,10 +77,7 @@ func bytesOf(tries uint32) []byte { return binary.BigEndian.AppendUint32(nil, tr
 // If the last process died, the events it was handling are due within a second, at different
 // times. The wait doubles with each further death during the same event, up to a minute.
 func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
-	var o InboxOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(InboxOptions))
 	claimer.SetDefault(&o.Keep, 72*time.Hour)
 	f, err := openFile(path, o.Wait)
 	if err != nil {

@@ -1,6 +1,7 @@
 package lendingpostgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"time"
@@ -38,10 +39,7 @@ type IdempotencyStoreOptions struct {
 // are stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to
 // encrypt them.
 func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencyStoreOptions) (*IdempotencyStore, error) {
-	var o IdempotencyStoreOptions
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, new(IdempotencyStoreOptions))
 	d, err := open(pool, &o.Tables)
 	if err != nil {
 		return nil, err

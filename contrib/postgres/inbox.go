@@ -1,6 +1,7 @@
 package lendingpostgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -74,10 +75,7 @@ var _ webhook.Inbox = (*Inbox)(nil)
 
 // NewInbox returns an inbox. Inboxes with different names are independent.
 func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, error) {
-	var o InboxOptions
-	if options != nil {
-		o = *options
-	}
+	o := *cmp.Or(options, new(InboxOptions))
 	claimer.SetDefault(&o.Lease, 5*time.Minute)
 	claimer.SetDefault(&o.Keep, 72*time.Hour)
 	claimer.SetDefault(&o.Poll, time.Second)

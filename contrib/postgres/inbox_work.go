@@ -1,6 +1,7 @@
 package lendingpostgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,7 @@ func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOpt
 // fitting returns the options with the Concurrency that leaves two connections to take and put
 // events. With all connections in transactions, no transaction would end in time.
 func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
-	var o webhook.WorkOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(webhook.WorkOptions))
 	if o.Concurrency <= 0 {
 		o.Concurrency = 4 // the default of webhook.Work
 	}

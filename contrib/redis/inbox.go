@@ -74,10 +74,7 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	if client == nil {
 		return nil, errors.New("lendingredis: the client is nil")
 	}
-	var o InboxOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(InboxOptions))
 	claimer.SetDefault(&o.Lease, 5*time.Minute)
 	claimer.SetDefault(&o.Keep, 72*time.Hour)
 	name = "{" + name + "}:" // one slot of a cluster

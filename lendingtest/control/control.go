@@ -4,6 +4,7 @@
 package control
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -46,11 +47,7 @@ type Control struct {
 
 // New returns the control of a service. nil means the default options.
 func New(service *lendingtest.Service, o *Options) *Control {
-	c := &Control{service: service}
-	if o != nil {
-		c.options = *o
-	}
-	return c
+	return &Control{service: service, options: *cmp.Or(o, new(Options))}
 }
 
 // order is an operation of the control.
