@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
-	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -28,7 +28,7 @@ func TestStoreHangs(t *testing.T) {
 		20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
 		time.Hour,
 	}
-	if race.Enabled {
+	if !longrun.Wanted() {
 		lives = lives[:2]
 	}
 	for _, life := range lives {
