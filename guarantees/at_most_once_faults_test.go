@@ -53,7 +53,7 @@ type expectation struct {
 type faultServer struct {
 	t        *testing.T
 	base     string // path of no other service
-	listener net.Listener
+	listener *net.TCPListener
 	fault    fault
 	answer   string // of a success
 	onHang   func() // called when a request hangs
@@ -65,8 +65,8 @@ type faultServer struct {
 	healed   atomic.Bool
 	starved  atomic.Bool // an HTTP/2 server waited for the client in vain
 
-	arrivals, accepted atomic.Int32
-	used               atomic.Int32 // connections with a request
+	arrivals atomic.Int32
+	used     atomic.Int32 // connections with a request, or its first byte
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -76,15 +76,23 @@ type faultServer struct {
 func newFaultServer(t *testing.T, f fault, answer string) *faultServer {
 	t.Helper()
 	s := &faultServer{t: t, fault: f, answer: answer}
-	s.start()
+	s.start(listenTCP(t))
+	t.Cleanup(func() { _ = s.listener.Close() })
 	return s
 }
 
-func (s *faultServer) start() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(s.t, err)
+func listenTCP(t *testing.T) *net.TCPListener {
+	t.Helper()
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	return listener
+}
+
+// start serves on a listener that no other server uses until Close.
+func (s *faultServer) start(listener *net.TCPListener) {
 	s.listener, s.barrier, s.conns = listener, make(chan struct{}), map[net.Conn]bool{}
 	s.base = wire.BasePath + "/" + rand.Text()
+	_ = listener.SetDeadline(time.Time{})
 	s.done.Go(s.accept)
 }
 
@@ -96,8 +104,9 @@ func (s *faultServer) hasTLS() bool {
 	return s.isDoored && slices.Contains([]string{"", "canceled", "renewing", "own h2"}, s.fault.Client)
 }
 
+// Close ends the service, and leaves the listener open.
 func (s *faultServer) Close() {
-	_ = s.listener.Close()
+	_ = s.listener.SetDeadline(time.Unix(1, 0))
 	if s.also != nil {
 		s.also()
 	}
@@ -115,7 +124,6 @@ func (s *faultServer) accept() {
 		if err != nil {
 			return
 		}
-		s.accepted.Add(1)
 		s.mu.Lock()
 		s.conns[conn] = true
 		s.mu.Unlock()
@@ -144,12 +152,13 @@ func (s *faultServer) accept() {
 }
 
 func (s *faultServer) serve(conn net.Conn) {
-	if s.fault.Then == "rst-early" && s.accepted.Load() == 1 {
-		_, _ = conn.Read(make([]byte, 1))
-		reset(conn)
-		return
-	}
 	reader, warm := bufio.NewReader(conn), false
+	if s.fault.Then == "rst-early" {
+		if _, err := reader.Peek(1); err == nil && s.used.Add(1) == 1 {
+			reset(conn)
+			return
+		}
+	}
 	for first := true; ; first = false {
 		request, err := http.ReadRequest(reader)
 		if err != nil {
