@@ -148,25 +148,25 @@ func pascal(body string) string {
 
 // Every method decodes a response in each form in which the service may send it.
 func TestEveryFormOfAResponseIsDecoded(t *testing.T) {
-	var handle http.HandlerFunc
-	client := wire.Serve(t, afterRequest(&handle))
+	var answer wire.RoundTripper
+	client := afterRequest(t, func(r *http.Request) (*http.Response, error) { return answer(r) })
 	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			body, want := goldenAnswer(r)
 			for _, test := range []struct {
-				form    string
-				handler http.HandlerFunc
+				form   string
+				answer wire.RoundTripper
 			}{
-				{"plain", wire.Answer(http.StatusOK, body)},
-				{"byte order", wire.Answer(http.StatusOK, "\xEF\xBB\xBF"+body)},
-				{"white space", wire.Answer(http.StatusOK, " \r\n\t"+body+"\n")},
-				{"PascalCase", wire.Answer(http.StatusOK, pascal(body))},
-				{"created", wire.Answer(http.StatusCreated, body)},
-				{"text/json", wire.Plain("text/json", body)},
-				{"text/plain", wire.Plain("text/plain; charset=utf-8", body)},
-				{"no type", wire.Plain("", body)},
+				{"plain", wire.Reply(http.StatusOK, body)},
+				{"byte order", wire.Reply(http.StatusOK, "\xEF\xBB\xBF"+body)},
+				{"white space", wire.Reply(http.StatusOK, " \r\n\t"+body+"\n")},
+				{"PascalCase", wire.Reply(http.StatusOK, pascal(body))},
+				{"created", wire.Reply(http.StatusCreated, body)},
+				{"text/json", wire.Reply(http.StatusOK, body, "Content-Type", "text/json")},
+				{"text/plain", wire.Reply(http.StatusOK, body, "Content-Type", "text/plain; charset=utf-8")},
+				{"no type", wire.Reply(http.StatusOK, body, "Content-Type", "")},
 			} {
-				handle = test.handler
+				answer = test.answer
 				result, err := catalog.Calls[name](t.Context(), client)
 				require.NoError(t, err, test.form)
 				if want != nil {

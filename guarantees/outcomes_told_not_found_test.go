@@ -54,14 +54,10 @@ var notThere = []struct {
 // No error of a mutation is an absence.
 func TestIsNotFoundOfEveryRead(t *testing.T) {
 	t.Parallel()
-	var handle http.HandlerFunc
-	client := wire.Serve(t, afterRequest(&handle))
-	with := func(status int, media, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", media)
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
-		}
+	var answer wire.RoundTripper
+	client := afterRequest(t, func(r *http.Request) (*http.Response, error) { return answer(r) })
+	with := func(status int, media, body string) wire.RoundTripper {
+		return wire.Reply(status, body, "Content-Type", media)
 	}
 	all := map[string]catalog.Call{"with force": catalog.Variants["Applications.Offer with force"]}
 	for name := range catalog.Routes(t) {
@@ -71,12 +67,12 @@ func TestIsNotFoundOfEveryRead(t *testing.T) {
 		r := catalog.Routes(t)[name]
 		t.Run(name, func(t *testing.T) {
 			for _, test := range notThere {
-				handle = with(test.status, test.media, test.body)
+				answer = with(test.status, test.media, test.body)
 				_, err := call(t.Context(), client)
 				assert.Equal(t, test.notFound && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body,
 					err)
 			}
-			for _, handle = range []http.HandlerFunc{
+			for _, answer = range []wire.RoundTripper{
 				with(204, "", ""), with(200, "application/json", "null"),
 				with(200, "application/json", " "),
 			} {

@@ -11,7 +11,6 @@ import (
 	"log"
 	"math/big"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"sync"
 	"time"
@@ -118,12 +117,3 @@ func tlsHTTP1(conn net.Conn) net.Conn {
 
 // quietLog discards the log of a server.
 var quietLog = log.New(io.Discard, "", 0)
-
-// afterRequest returns a handler that reads the whole request and then calls *handle. The client
-// does not accept an earlier success as the success of an upload.
-func afterRequest(handle *http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		(*handle)(w, r)
-	}
-}
