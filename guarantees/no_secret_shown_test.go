@@ -34,6 +34,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -353,9 +354,9 @@ func TestNoValueIsShown(t *testing.T) {
 		everything = append(everything, sent[name]...)
 	}
 
-	for fault, template := range canaryFaults {
-		service := newEcho(t, template)
-		trials = append(trials, canaryTrials(all, fault, "http://"+service.address, nil)...)
+	for i, fault := range slices.Sorted(maps.Keys(canaryFaults)) {
+		service := newEcho(t, canaryFaults[fault])
+		trials = append(trials, canaryTrials(all, i, fault, "http://"+service.address, nil)...)
 	}
 	failures := runCanaries(t, trials, sent)
 	t.Logf("%d trials, of which %d failed", len(trials), failures)
@@ -369,13 +370,22 @@ type canary struct {
 	call              catalog.Call
 }
 
-func canaryTrials(all map[string]catalog.Call, fault, base string, transport http.RoundTripper) []canary {
-	var trials []canary
-	for name, call := range all {
-		trials = append(trials, canary{fault, name, base, transport, call})
+// canaryTrials returns the trials of the n-th fault with a third of the calls, in a long run with all: each
+// call has a third of the faults.
+func canaryTrials(
+	all map[string]catalog.Call, n int, fault, base string, transport http.RoundTripper,
+) (trials []canary) {
+	every := 3
+	switch {
+	case race.Enabled: // printing is ten times as slow, and has no races
+		every = 12
+	case longrun.Wanted():
+		every = 1
 	}
-	if race.Enabled { // printing is ten times as slow, and has no races
-		trials = trials[:len(trials)/12]
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		if (n+i)%every == 0 {
+			trials = append(trials, canary{fault, name, base, transport, all[name]})
+		}
 	}
 	return trials
 }
@@ -419,7 +429,7 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 // prints the beginning of the call.
 func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 	t.Helper()
-	inner, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var told error
 	opts := []lending.Option{
@@ -446,23 +456,13 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 	client, err := lending.New(c.base+wire.BasePath, opts...)
 	require.NoError(t, err)
 	defer client.Close()
-	_, err = c.call(overdue{inner}, client)
+	_, err = c.call(ctx, client)
 	if told != err { //nolint:errorlint // the caller of run shows err
 		show(shown, chain(told)...)
 	}
 	var holdsURL *url.Error
 	assert.NotErrorAs(t, err, &holdsURL)
 	return err
-}
-
-// overdue is a context that ends like a deadline.
-type overdue struct{ context.Context }
-
-func (o overdue) Err() error {
-	if o.Context.Err() != nil {
-		return context.DeadlineExceeded
-	}
-	return nil
 }
 
 type lockedBuffer struct {
@@ -518,13 +518,13 @@ func TestNoErrorOfAForeignTransportIsShown(t *testing.T) {
 			)
 		},
 	}
-	sent := map[string][]string{}
+	sent, rows := map[string][]string{}, catalog.Routes(t)
 	for name, call := range catalog.Calls {
-		sent[name] = values(t, name, catalog.Routes(t)[name], call)
+		sent[name] = values(t, name, rows[name], call)
 	}
 	var trials []canary
-	for kind, transport := range transports {
-		trials = append(trials, canaryTrials(catalog.Calls, kind, "https://lending.example", transport)...)
+	for i, kind := range slices.Sorted(maps.Keys(transports)) {
+		trials = append(trials, canaryTrials(catalog.Calls, i, kind, "https://lending.example", transports[kind])...)
 	}
 	assert.Equal(t, len(trials), runCanaries(t, trials, sent))
 }
