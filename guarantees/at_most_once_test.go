@@ -173,7 +173,7 @@ func tryAll(t *testing.T, trials []*trial, atOnce int) {
 	queue := make(chan *trial)
 	var workers sync.WaitGroup
 	work := func(trials <-chan *trial) {
-		listener := listenTCP(t) // a new one for each trial would cost as much as the trial
+		listener := listenTCP(t) // another for each trial would cost as much as the trial
 		defer listener.Close()
 		for tr := range trials {
 			tr.run(t, listener, foreign.Addr())

@@ -20,6 +20,7 @@ import (
 // Each block of Go in a Markdown file, and each block of a comment that names this library, stands
 // in code that is compiled.
 func TestCodeBlocksAreCompiled(t *testing.T) {
+	t.Parallel()
 	var source strings.Builder
 	blocks := map[string][]string{} // by file
 	ofLibrary := regexp.MustCompile(`\blending\w*\.[A-Z]`)
@@ -71,6 +72,7 @@ func unindented(s string) string {
 // Each test, make target and program that a Markdown file names exists, and each program has a
 // test of its output.
 func TestDocumentsNameWhatExists(t *testing.T) {
+	t.Parallel()
 	var tests, makefile string
 	eachFile(t, func(name, text string) {
 		if strings.HasSuffix(name, "_test.go") {

@@ -27,6 +27,7 @@ import (
 
 // Each attempt has all its fields, and a logger writes a record with the context of the call.
 func TestObserversSeeEachAttempt(t *testing.T) {
+	t.Parallel()
 	type key struct{}
 	var seen []lending.Call
 	var records []string

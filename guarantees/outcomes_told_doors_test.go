@@ -186,6 +186,7 @@ func TestWithTLSRefusesWhatBreaksTheGuarantees(t *testing.T) {
 
 // A header that the client owns, a line break or a panic sends nothing, and shows no value.
 func TestBadHeaderIsNotSent(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		add  func(http.Header)
@@ -238,6 +239,7 @@ func headerIsRefused(t *testing.T, add func(http.Header), want string) {
 // Each attempt, also of a sign-in, has the headers of its context once, and no function sees a header of
 // the client. A mutation with a key and a bad header can be repeated.
 func TestHeadersOfEachAttempt(t *testing.T) {
+	t.Parallel()
 	type tenant struct{}
 	var seen []string
 	answers := []http.HandlerFunc{

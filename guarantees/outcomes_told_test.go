@@ -237,6 +237,7 @@ func TestOutcomeBesideASecondTransportIsUnknown(t *testing.T) {
 
 // The client trusts its own transport that there was no connection, and no other transport.
 func TestOutcomeOfAStalledHandshake(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
 	require.NoError(t, err)
 	defer listener.Close()
