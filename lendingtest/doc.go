@@ -12,9 +12,10 @@
 // # Forms
 //
 // [NewServer] listens on loopback, with [WithTLS] or [WithHTTP2] if needed. [New] opens no
-// socket: serve the [Service], or give [Service.Transport] to an http.Client, also
-// within testing/synctest. No function needs a testing.TB, no goroutine runs after Close, and
-// services do not share state.
+// socket: serve the [Service], or give [Service.Transport] to an http.Client. In a bubble of
+// testing/synctest pauses of half an hour then take milliseconds, and tokens expire by the same
+// clock. No function needs a testing.TB, no goroutine runs after Close, and services do not share
+// state.
 //
 // # Signing in
 //
@@ -55,13 +56,6 @@
 // The examples of this package show common tests. Two examples of package lending need no fake
 // service: WithHTTPClient replaces a route with httpmock, and Sign signs a delivery by hand. To
 // test a program in another language, run cmd/lending-sandbox.
-//
-// # Time
-//
-// In a bubble of testing/synctest the clock advances as soon as all goroutines wait: create the
-// service inside the bubble and call it through [Service.Transport]. A read that waits for half an
-// hour, because the service asks for this pause, then takes milliseconds, and tokens expire by the
-// same clock.
 //
 // # Memory
 //

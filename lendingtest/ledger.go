@@ -1,6 +1,7 @@
 package lendingtest
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -105,11 +106,8 @@ func (l *ledger) clear() {
 // enter records the arrival of a request.
 func (l *ledger) enter(pattern string, r *http.Request) *entry {
 	path, _, _ := strings.Cut(r.RequestURI, "?") // r.URL may have lost the base path
-	if path == "" {
-		path = r.URL.EscapedPath()
-	}
 	e := &entry{Request: Request{
-		Method: r.Method, Route: pattern, Path: path, Query: r.URL.RawQuery, Proto: r.Proto,
+		Method: r.Method, Route: pattern, Path: cmp.Or(path, r.URL.EscapedPath()), Query: r.URL.RawQuery, Proto: r.Proto,
 		Header: r.Header.Clone(),
 	}}
 	e.Header.Del("Authorization")

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"slices"
@@ -23,17 +22,12 @@ func certify(file string, names []string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
 	template := x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "Lending sandbox"},
-		NotBefore:    time.Now().Add(-time.Hour), // the clocks of containers and hosts differ
-		NotAfter:     time.Now().AddDate(0, 0, 90),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject:     pkix.Name{CommonName: "Lending sandbox"},
+		NotBefore:   time.Now().Add(-time.Hour), // the clocks of containers and hosts differ
+		NotAfter:    time.Now().AddDate(0, 0, 90),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 
 		BasicConstraintsValid: true, // not an authority for other certificates
 	}
