@@ -134,10 +134,9 @@ type faultPlan struct {
 }
 
 func (p *faultPlan) clear() {
-	p.ClearFaults()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answers = map[string]http.HandlerFunc{}
+	p.faults, p.answers = nil, map[string]http.HandlerFunc{}
 }
 
 // Fail plans a fault for a route such as "GET
@@ -145,7 +144,7 @@ func (p *faultPlan) clear() {
 // route occur one after another, and then those of "*". Fail panics if the route is unknown.
 func (p *faultPlan) Fail(route string, f Fault) {
 	if route != "*" {
-		mustRoute(route)
+		rules.MustExist(route)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +205,7 @@ func (f Fault) answer(b *book.Book, path string) *rules.Answer {
 // Faults that occur before the route still occur. A fault with Late executes the route itself.
 // Executes, ResetAfter and CutBody have no effect.
 func (p *faultPlan) Answer(route string, h http.HandlerFunc) {
-	mustRoute(route)
+	rules.MustExist(route)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers[route] = h

@@ -180,7 +180,7 @@ func (l *ledger) Requests() []Request {
 
 // Arrived returns the number of requests of a route, including faults and rejections.
 func (l *ledger) Arrived(route string) int {
-	mustRoute(route)
+	rules.MustExist(route)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.arrived[route]
@@ -191,7 +191,7 @@ func (l *ledger) Arrived(route string) int {
 // [Fault].Late executed after its caller had gone. It does not count rejected requests, and no
 // request that a fault stopped before the handler.
 func (l *ledger) Executed(route string) int {
-	mustRoute(route)
+	rules.MustExist(route)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.executed[route]
@@ -209,16 +209,8 @@ func (l *ledger) Executed(route string) int {
 // Identifiers are in lower case; e-mails are spelled as in the customer's record. A bulk request
 // counts once for each of its records.
 func (l *ledger) ExecutedFor(route string) map[string]int {
-	mustRoute(route)
+	rules.MustExist(route)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Collect(maps.All(l.executedFor[route])) // never nil
-}
-
-// mustRoute panics for an unknown route. Otherwise a test with a misspelled route would wait for
-// ever for its fault.
-func mustRoute(spelled string) {
-	if err := rules.Known(spelled); err != nil {
-		panic("lendingtest: " + err.Error())
-	}
 }

@@ -59,12 +59,11 @@ func Perhaps(spelled string) (hint string) {
 	return hint
 }
 
-// Known returns an error for a route that does not exist.
-func Known(route string) error {
-	if slices.ContainsFunc(routes, func(rt Route) bool { return rt.Pattern == route }) {
-		return nil
+// MustExist panics for an unknown route. Otherwise a test with a misspelled route would wait for ever for its fault.
+func MustExist(route string) {
+	if !slices.ContainsFunc(routes, func(rt Route) bool { return rt.Pattern == route }) {
+		panic(fmt.Sprintf("lendingtest: no route %q%s; openapi.yaml lists all routes", route, Perhaps(route)))
 	}
-	return fmt.Errorf("no route %q%s; openapi.yaml lists all routes", route, Perhaps(route))
 }
 
 var routes = []Route{
