@@ -227,7 +227,7 @@ var errTooManyLate = rules.Refuse(http.StatusServiceUnavailable, "TooManyLate", 
 type lateRuns struct {
 	mu      sync.Mutex
 	waiting int
-	idle    chan struct{} // closed when none waits
+	idle    chan struct{} // closed when the last has run, nil if none waits
 	forget  func()
 	kept    context.Context //nolint:containedctx // of the waiting mutations: it ends with the next clear
 }
@@ -270,6 +270,7 @@ func (l *lateRuns) leave() {
 	defer l.mu.Unlock()
 	if l.waiting--; l.waiting == 0 {
 		close(l.idle)
+		l.idle = nil
 	}
 }
 
@@ -277,8 +278,5 @@ func (l *lateRuns) leave() {
 func (l *lateRuns) busy() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting == 0 {
-		return nil
-	}
 	return l.idle
 }

@@ -1,6 +1,7 @@
 package lendingtest
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // for openapi.yaml
 	"fmt"
@@ -90,10 +91,7 @@ func (s *Service) Reset() {
 // with the error of ctx. Wait does not wait for held deliveries.
 func (s *Service) Wait(ctx context.Context) error {
 	for {
-		busy := s.lateRuns.busy()
-		if busy == nil {
-			busy = s.post.Busy()
-		}
+		busy := cmp.Or(s.lateRuns.busy(), s.post.Busy())
 		if busy == nil {
 			return nil
 		}

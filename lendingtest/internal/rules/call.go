@@ -91,11 +91,9 @@ func (c *Call) with(f func()) {
 // Reads reports whether a request changes nothing.
 func (c *Call) Reads() bool {
 	action := c.Route.Action()
-	switch {
-	case c.Route.Method() != "GET", strings.HasPrefix(action, "process-"), strings.HasPrefix(action, "update-"):
-		return false
-	}
-	return action != "application-offer" || !strings.EqualFold(c.query.Get("force"), "true")
+	changes := strings.HasPrefix(action, "process-") || strings.HasPrefix(action, "update-") ||
+		action == "application-offer" && strings.EqualFold(c.query.Get("force"), "true")
+	return c.Route.Method() == "GET" && !changes
 }
 
 // admit makes the checks before a controller: token, content type.

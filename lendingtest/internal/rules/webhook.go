@@ -111,12 +111,10 @@ func (c *Call) webhookHandler() any {
 	return nil
 }
 
-// simulable returns the events that this model can simulate.
-func simulable() []string {
-	return []string{
-		"WB_Application_Created", "WB_Customer_Created", "WB_Application_Status_Changed", "WB_Application_Ready",
-		"WB_Loan_Created", "WB_Loan_Withdrawal_Completed", "WB_Communication_Sent",
-	}
+// simulable are the events that this model can simulate.
+var simulable = []string{
+	"WB_Application_Created", "WB_Customer_Created", "WB_Application_Status_Changed", "WB_Application_Ready",
+	"WB_Loan_Created", "WB_Loan_Withdrawal_Completed", "WB_Communication_Sent",
 }
 
 func (c *Call) simulateWebhook() any {
@@ -128,7 +126,7 @@ func (c *Call) simulateWebhook() any {
 		refuse("UnknownEvent", "There is no such event.")
 	case !book.Wants(sub, event):
 		refuse("EventNotSubscribed", "The event is not in the subscription.")
-	case !slices.Contains(simulable(), event):
+	case !slices.Contains(simulable, event):
 		refuse("SimulationNotSupported", "The event cannot be simulated.")
 	case !sub.IsActive:
 		refuse("SubscriptionInactive", "The subscription is not active.")
