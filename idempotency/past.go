@@ -71,10 +71,8 @@ func (p *past) note(entry *store.Entry) {
 		return
 	}
 	now, born, found := time.Now(), entry.Age, time.Time{}
-	for i, c := range d.changes(entry) {
-		if i == 0 {
-			born = c.Age
-		}
+	for _, c := range d.changes(entry) {
+		born = max(born, c.Age)
 		if c.Why == shownByRead {
 			found = now.Add(-c.Age)
 		}

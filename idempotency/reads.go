@@ -16,7 +16,7 @@ import (
 var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
 
 // seen returns the snapshot of records: the count and the UUIDs.
-func seen(records ...lending.Record) snapshot {
+func seen[T interface{ Raw() json.RawMessage }](records ...T) snapshot {
 	s := snapshot{Count: len(records)}
 	for _, record := range records {
 		s.IDs = append(s.IDs, uuidsIn(string(record.Raw()))...)
@@ -110,11 +110,7 @@ func checkApplications(ctx context.Context, t *target) (snapshot, error) {
 	if err != nil {
 		return noList(err)
 	}
-	records := make([]lending.Record, 0, len(list))
-	for _, application := range list {
-		records = append(records, application.Record)
-	}
-	return seen(records...), nil
+	return seen(list...), nil
 }
 
 // checkProcessing reads the offer, and the status before it.

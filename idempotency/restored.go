@@ -129,10 +129,7 @@ func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 		made, known := p.made[id]
 		isNew = known && !made.presumed && time.Since(made.at) < o.Age
 	})
-	if err != nil {
-		return false, k.refuse(Error{kind: ErrStore, cause: err})
-	}
-	return isNew, nil
+	return isNew, k.unsaved(err)
 }
 
 // owner returns the id of the application or the customer of the request, or "".

@@ -22,8 +22,8 @@ const (
 // prepare makes the check before the send, and records "sent" with the reason of a resend.
 func (k *keyedCall) prepare(ctx context.Context, why string) error {
 	k.prior = k.data
-	if err := k.mayBegin(ctx); err != nil {
-		return err
+	if why := k.refusal(ctx); why != nil {
+		return k.refuse(*why)
 	}
 	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
 	if err := k.call.GetToken(ctx); err != nil {

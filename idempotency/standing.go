@@ -171,13 +171,13 @@ func (s *settings) standing(ctx context.Context) (*standingData, error) {
 	return &d, nil
 }
 
-// mayBegin returns an error if no call may begin to send a mutation.
-func (k *keyedCall) mayBegin(ctx context.Context) error {
-	switch now, err := k.standing(ctx); {
+// refusal returns the reason if no call may begin to send a mutation.
+func (s *settings) refusal(ctx context.Context) *Error {
+	switch now, err := s.standing(ctx); {
 	case err != nil:
-		return k.refuse(Error{kind: ErrStore, cause: err})
+		return &Error{kind: ErrStore, cause: err}
 	case now.Pause != nil:
-		return k.refuse(Error{kind: ErrPaused, Why: now.Pause.String()})
+		return &Error{kind: ErrPaused, Why: now.Pause.String()}
 	}
 	return nil
 }
@@ -185,15 +185,15 @@ func (k *keyedCall) mayBegin(ctx context.Context) error {
 // begin looks at the instructions right before the send, and takes "sent" back if the send must
 // not begin: the call may have waited for a token, a check or the store.
 func (k *keyedCall) begin(ctx context.Context) error {
-	before, sent := store.Free, k.entry.State
+	why := k.refusal(ctx)
+	if why == nil {
+		return nil
+	}
+	before := store.Free
 	if k.inDoubt {
 		before = store.InDoubt
 	}
-	k.entry.State = before
-	failed := k.mayBegin(ctx)
-	k.entry.State = sent
-	if failed != nil {
-		k.takeBack(ctx, before, "not sent: the log was paused, or its store failed")
-	}
-	return failed
+	k.takeBack(ctx, before, "not sent: the log was paused, or its store failed")
+	k.entry.State = before // also if the store does not know it
+	return k.refuse(*why)
 }
