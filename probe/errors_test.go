@@ -29,8 +29,10 @@ var mutations = []string{
 // TestEndedRunGoesOn ends a run during each mutation in turn, and loses the response. The next run with the
 // same file ends, and nothing has happened twice.
 func TestEndedRunGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, cut := range []int{0, 2, 10, 12, 16, 18} { // customer, application, bank data, offer, withdrawal, confirmation
 		t.Run(fmt.Sprint("mutation ", cut), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { endDuring(t, cut) })
 		})
 	}
@@ -80,6 +82,7 @@ func endDuring(t *testing.T, cut int) {
 }
 
 func TestRunThatCannotBegin(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		change func(*variant, *Options)
@@ -157,6 +160,7 @@ func unfinished(o *Options) {
 
 // A message that was posted again after a kill tells no order.
 func TestRepeatedMessageIsNoPair(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t)
 		options, reads := v.options(t), 0
@@ -177,6 +181,7 @@ func TestRepeatedMessageIsNoPair(t *testing.T) {
 
 // A wait ends at the lag limit, and says so meanwhile.
 func TestWaitsAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t, lendingtest.WithReadLag(time.Hour))
 		began, l, options := time.Now(), &log{TB: t}, v.options(t)
@@ -243,6 +248,7 @@ func TestFileThatIsNoService(t *testing.T) {
 
 // TestLookOnlyReads runs the first level twice, with no id but the partner's. The second run compares with the first.
 func TestLookOnlyReads(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t)
 		options := v.options(t)
@@ -280,6 +286,7 @@ func TestLookOnlyReads(t *testing.T) {
 
 // A walk with the file of an ended run begins anew.
 func TestSecondWalkListsTheRecordsOfBoth(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t, lendingtest.WithReadLag(0))
 		options := v.options(t)

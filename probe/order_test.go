@@ -24,6 +24,7 @@ import (
 // lendingtest with its service.json. Responses are lost, and mutations run late. With the settings that the
 // probe names nobody has to decide, and nothing happens twice.
 func TestWholeOrderEndsWithTheAdvice(t *testing.T) {
+	t.Parallel()
 	for name, plant := range plants {
 		for _, taught := range []bool{false, true} {
 			t.Run(name+either(taught, " taught", ""), func(t *testing.T) {

@@ -417,6 +417,7 @@ var plants = map[string]func(*testing.T) (*variant, []string){"first": first, "s
 // line has a difference, and no line has a value. The knowledge about each service is kept in testdata, also for
 // other packages.
 func TestEachPlantedDifferenceIsReported(t *testing.T) {
+	t.Parallel()
 	for name, plant := range plants {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -462,6 +463,7 @@ func learned(t *testing.T, name string) *Service {
 // TestTaughtFakeAnswersAsTheService gives lendingtest the service.json of each planted service: the
 // probe finds no difference.
 func TestTaughtFakeAnswersAsTheService(t *testing.T) {
+	t.Parallel()
 	for name := range plants {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
