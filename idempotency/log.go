@@ -95,7 +95,17 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	s.MaxLateness = cmp.Or(s.MaxLateness, 5*time.Minute)
 	s.KeepAnswers = cmp.Or(s.KeepAnswers, 30*24*time.Hour)
 	s.MaxAnswer = cmp.Or(s.MaxAnswer, 1<<20)
-	if err := s.validate(); err != nil {
+	var c arguments
+	c.that(s.store != nil, "store", lending.CodeRequired, "must not be nil")
+	c.that(s.MaxLateness > 0, "MaxLateness", lending.CodeRange, "must not be negative")
+	c.that(s.KeepAnswers > 0, "KeepAnswers", lending.CodeRange, "must not be negative")
+	c.that(s.MaxAnswer > 0, "MaxAnswer", lending.CodeRange, "must not be negative")
+	for _, route := range s.SafeToRepeat {
+		c.that(slices.Contains(repeatable[:], route), "SafeToRepeat", lending.CodeConflict, "must have constants of the type Route only")
+	}
+	c.that(!slices.Contains(s.formerly, ""), "Formerly", lending.CodeFormat, "must have a Name, or a BaseURL with a scheme and a host")
+	c.that(namespace.MatchString(s.Namespace), "Namespace", lending.CodeFormat, "must have at most 64 letters, digits and -._")
+	if err := c.err(); err != nil {
 		return nil, err
 	}
 	return &Log{opaque.Hide(s)}, nil
@@ -126,20 +136,6 @@ var errNotNew = argumentError("log", lending.CodeRequired, "must come from NewLo
 // namespace is the form of a namespace. The character after it keeps the keys of a store apart: a colon for
 // the keys of callers, # for locks, and ! for the salt and the instructions.
 var namespace = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
-
-func (s *settings) validate() error {
-	var c arguments
-	c.that(s.store != nil, "store", lending.CodeRequired, "must not be nil")
-	c.that(s.MaxLateness > 0, "MaxLateness", lending.CodeRange, "must not be negative")
-	c.that(s.KeepAnswers > 0, "KeepAnswers", lending.CodeRange, "must not be negative")
-	c.that(s.MaxAnswer > 0, "MaxAnswer", lending.CodeRange, "must not be negative")
-	for _, route := range s.SafeToRepeat {
-		c.that(slices.Contains(repeatable[:], route), "SafeToRepeat", lending.CodeConflict, "must have constants of the type Route only")
-	}
-	c.that(!slices.Contains(s.formerly, ""), "Formerly", lending.CodeFormat, "must have a Name, or a BaseURL with a scheme and a host")
-	c.that(namespace.MatchString(s.Namespace), "Namespace", lending.CodeFormat, "must have at most 64 letters, digits and -._")
-	return c.err()
-}
 
 const oneAccount = "a log with Formerly serves a single account; give this account a log of its own"
 
