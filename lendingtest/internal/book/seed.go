@@ -136,6 +136,8 @@ func (s *State) Update(id string, f func(row any) error) error {
 func (s *State) Set(id string, fields json.RawMessage) error {
 	if !s.Has(id) {
 		return fmt.Errorf("no customer, application, loan or subscription %q", id)
+	} else if len(fields) == 0 {
+		return errors.New("update needs set, the fields to change")
 	}
 	return s.Update(id, func(row any) error {
 		d := json.NewDecoder(bytes.NewReader(fields))
