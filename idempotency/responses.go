@@ -53,10 +53,8 @@ func (r response) withoutPersonalData(route string) response {
 	if isScalar(r.Body) {
 		return r
 	}
-	if rowOf(route).ids {
-		if ids := onlyIDs(r.Body); ids != nil {
-			return response{Status: r.Status, Media: mediaJSON, Body: ids, Rebuilt: true}
-		}
+	if ids := onlyIDs(r.Body); ids != nil && rowOf(route).ids {
+		return response{Status: r.Status, Media: mediaJSON, Body: ids, Rebuilt: true}
 	}
 	return response{}
 }

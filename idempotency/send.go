@@ -154,10 +154,7 @@ func (k *keyedCall) rejected(failed *lending.Error) {
 	default:
 		k.data.Doubt.Rejected++
 	}
-	failed.Outcome = lending.OutcomeUnknown
-	if k.data.Doubt.Happened {
-		failed.Outcome = lending.OutcomeDone
-	}
+	failed.Outcome = k.data.outcome(store.InDoubt)
 	failed.RetryAfter = max(failed.RetryAfter, k.pause())
 }
 
