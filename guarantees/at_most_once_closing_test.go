@@ -110,7 +110,7 @@ func (s *idling) close(secure *tls.Conn) {
 // LENDING_TEST_CLOSING is the number of mutations.
 func TestClosedConnectionsSendNothingTwice(t *testing.T) {
 	t.Parallel()
-	mutations := 500
+	mutations := 250
 	if n, err := strconv.Atoi(os.Getenv("LENDING_TEST_CLOSING")); err == nil {
 		mutations = n
 	}
@@ -122,7 +122,7 @@ func TestClosedConnectionsSendNothingTwice(t *testing.T) {
 			opts      []lending.Option
 		}{{"shared", mutations, nil}, {"alone", mutations / 5, []lending.Option{lending.WithoutHTTP2()}}} {
 			t.Run(way+", "+row.name, func(t *testing.T) {
-				if mutations <= 500 {
+				if mutations <= 250 {
 					t.Parallel()
 				}
 				found, conns := mutateWhileClosing(t, way, row.mutations, row.opts...)

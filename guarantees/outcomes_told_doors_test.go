@@ -134,6 +134,13 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 				show(&shown, chain(err)...)
 				assert.Empty(t, leaks(shown.String(), []string{planted, "test-token"}))
 			}
+			if strings.HasPrefix(test.want, "TLS certificate not accepted") { // and no attempt can change that
+				_, err := client.Applications.Status(t.Context(), catalog.Application)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, 1, failed.Attempts)
+				assert.Equal(t, lending.OutcomeUnknown, failed.Outcome)
+			}
 		})
 	}
 }

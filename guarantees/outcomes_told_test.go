@@ -243,17 +243,20 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 	defer listener.Close()
 	transport := &http.Transport{}
 	for _, test := range []struct {
-		want lending.Outcome
-		hc   *http.Client
-	}{{lending.OutcomeNotSent, nil}, {lending.OutcomeUnknown, &http.Client{Transport: transport}}} {
+		want        lending.Outcome
+		hc          *http.Client
+		times, wait int // in ms
+	}{{lending.OutcomeNotSent, nil, 30, 5}, {lending.OutcomeUnknown, &http.Client{Transport: transport}, 1, 500}} {
 		t.Run(fmt.Sprint(test.want), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			err := benchmarkClient(t, "https://"+listener.Addr().String(), test.hc).Applications.Cancel(ctx,
-				catalog.Application)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.ErrorContains(t, err, ": deadline exceeded: ", "the context has ended: no timeout of the network")
-			assert.Equal(t, test.want, lending.OutcomeOf(err))
+			client := benchmarkClient(t, "https://"+listener.Addr().String(), test.hc)
+			for range test.times {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(test.wait)*time.Millisecond)
+				err := client.Applications.Cancel(ctx, catalog.Application)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorContains(t, err, ": deadline exceeded: ", "the context has ended: no timeout of the network")
+				assert.Equal(t, test.want, lending.OutcomeOf(err))
+			}
 		})
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -267,21 +265,6 @@ func TestStoppedSendIsNotCounted(t *testing.T) {
 	var failed *lending.Error
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, 10, failed.Attempts)
-}
-
-func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
-	server := httptest.NewTLSServer(http.NotFoundHandler())
-	defer server.Close()
-	server.Config.ErrorLog = quietLog
-	attempts := 0
-	address := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // the certificate of another
-	client, err := lending.New(address, lending.WithTokenSource(lending.StaticToken("t")),
-		wire.Attempts(func(context.Context, lending.Call) { attempts++ }))
-	require.NoError(t, err)
-	_, err = client.Applications.Status(t.Context(), catalog.Application)
-	assert.Equal(t, 1, attempts)
-	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
-	assert.ErrorContains(t, err, "TLS certificate not accepted")
 }
 
 // The Timeout of the caller's http.Client is a timeout of the network, not the end of the caller's
