@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/lendingapi/lending-go/internal/test/longrun"
-	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 )
 
@@ -45,11 +44,8 @@ const (
 // it would be done twice, as TestMutationLaterThanMaxLatenessHappensTwice shows.
 func TestMutationsSimulation(t *testing.T) {
 	few := fewSchedules
-	switch {
-	case race.Enabled || testing.Short():
+	if !longrun.Wanted() {
 		few /= 5
-	case !longrun.Wanted():
-		few /= 3
 	}
 	count, first := seeds.FromEnvironment(t, commandsVariable, few), seeds.FromEnvironment(t, seeds.Variable, 1)
 	var all schedulesTally

@@ -15,8 +15,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // must is for what cannot fail: the service writes its ids as UUIDs.
 func must[T any](value T, err error) T {

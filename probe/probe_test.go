@@ -18,8 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 var update = flag.Bool("update", false, "write assumed.json anew")
 
@@ -151,19 +154,4 @@ func answersAsAssumed(t *testing.T) {
 		assert.NotContains(t, l.all(result), canary)
 	}
 	assert.Equal(t, 1, v.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
-}
-
-// TestServerSpeaksAsAssumed looks at lendingtest over sockets.
-func TestServerSpeaksAsAssumed(t *testing.T) {
-	v := &variant{}
-	server := lendingtest.NewServer(lendingtest.WithHTTP2())
-	defer server.Close()
-	v.Service, v.client, v.loan = server.Service, server.Client(), server.AddLoan(lendingtest.Loan{}).ID
-	options := v.options(t)
-	options.BaseURL, options.Create, options.Withdraw, options.LagLimit = server.URL, false, "", pause-1
-	l := &log{TB: t}
-	result := Run(l, options)
-	require.NoError(t, result.Err)
-	assert.Empty(t, l.reported)
-	assert.Subset(t, slices.Collect(maps.Keys(result.Service.Facts)), []string{"protocol", "keep-alive: in a row"})
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/test/golden"
@@ -22,31 +22,24 @@ func TestJourneyInPython(t *testing.T) {
 	t.Parallel()
 	python := interpreter(t, "python3", "-I", "-c", "import ssl")
 	certificate := filepath.Join(t.TempDir(), "sandbox.pem")
-	// -I isolates the program from other installed packages; -W error makes warnings errors.
-	program := []string{"-I", "-X", "dev", "-W", "error", "../../examples/python/journey.py"}
-	journey := func(t *testing.T, flags ...string) (string, error) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), python, append(program, startProcess(t, flags...))...)
-		cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	for scheme, flags := range map[string][]string{"http": nil, "https": {"-tls", certificate}} {
+		t.Run(scheme, func(t *testing.T) {
+			isWhole := scheme == "http" || longrun.Wanted()
+			url := startProcess(t, append(flags, fmt.Sprint("-control=", isWhole))...)
+			// -I isolates the program from other installed packages; -W error makes warnings errors.
+			const journey = "../../examples/python/journey.py"
+			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", journey, url)
+			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
+			out, err := cmd.CombinedOutput()
+			if !isWhole {
+				require.Error(t, err)
+				require.Contains(t, string(out), "the control of https://127.0.0.1:", "a response: the certificate is trusted")
+				return
+			}
+			require.NoError(t, err, string(out))
+			golden.Check(t, "../../examples/python/testdata/output.golden", string(out))
+		})
 	}
-	whole := func(t *testing.T, flags ...string) {
-		t.Helper()
-		out, err := journey(t, flags...)
-		require.NoError(t, err, out)
-		golden.Check(t, "../../examples/python/testdata/output.golden", out)
-	}
-	t.Run("http", func(t *testing.T) { whole(t) })
-	t.Run("https", func(t *testing.T) {
-		if longrun.Wanted() {
-			whole(t, "-tls", certificate)
-			return
-		}
-		out, err := journey(t, "-tls", certificate, "-control=false")
-		require.Error(t, err)
-		assert.Contains(t, out, "the control of https://127.0.0.1:", "a response, so the certificate is trusted")
-	})
 	// The program reports no lost response without a sandbox.
 	journeyCannotBegin(t, "http://127.0.0.1:1/_control; is", "Traceback", python, "-I", "../../examples/python/journey.py")
 }

@@ -35,7 +35,6 @@ type sandbox struct {
 	token  string
 	client *http.Client
 	out    *output
-	stream io.Closer // of events
 	stop   func() error
 }
 
@@ -81,9 +80,6 @@ func start(t *testing.T, args ...string) *sandbox {
 		cancel()
 		err := <-ended
 		ended <- nil // for a second call
-		if s.stream != nil {
-			_ = s.stream.Close()
-		}
 		s.client.CloseIdleConnections()
 		return err
 	}
@@ -135,10 +131,9 @@ func (s *sandbox) events() (wait func(section, want string) string) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events", nil)
 	require.NoError(s.t, err)
-	resp, err := s.client.Do(req) //nolint:bodyclose // stop closes it
-	require.NoError(s.t, err)
-	s.stream = resp.Body
 	s.t.Cleanup(cancel)
+	resp, err := s.client.Do(req) //nolint:bodyclose // cancel closes it
+	require.NoError(s.t, err)
 	require.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
 	lines, now := bufio.NewScanner(resp.Body), map[string]string{}
 	lines.Buffer(nil, 1<<20)

@@ -18,6 +18,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/race"
@@ -25,6 +26,8 @@ import (
 	"github.com/lendingapi/lending-go/orders"
 	"github.com/lendingapi/lending-go/webhook"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const id = "order-1"
 

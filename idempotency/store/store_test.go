@@ -10,8 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestMemoryStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()

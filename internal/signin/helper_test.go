@@ -19,8 +19,11 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // runInBubble runs a subtest with a service, on fake time.
 func runInBubble(t *testing.T, name string, test func(*testing.T, *lendingtest.Service), opts ...lendingtest.Option) {

@@ -21,8 +21,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // No stage of a connection lasts for ever, in a bubble: the service is the other end of a pipe.
 func TestTransportIsBounded(t *testing.T) {
