@@ -86,6 +86,25 @@ func TestChangedValueIsNotResentAtOnce(t *testing.T) {
 	})
 }
 
+// TestChangedListIsCountedAsSent loses the answer of a list, which is longer in the next call. The check looks
+// for the records of the first list.
+func TestChangedListIsCountedAsSent(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		const createRoute = "POST /api/ApplicationBulk/create-applications"
+		o, client := newOrder(service), process()
+		create := func(all ...lending.ApplicationRequest) error {
+			ctx := withKey(t.Context(), "the/key", idempotency.AcceptRecorded)
+			_, err := client.Bulk.CreateApplications(ctx, all)
+			return err
+		}
+		service.Fail(createRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, create(o.request(), o.request()), lending.ErrOutcomeUnknown)
+		err := create(o.request(), o.request(), o.request())
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+	})
+}
+
 // TestLookupNeedsNoRequest asks for the state and the answer of a key, which nothing prints.
 func TestLookupNeedsNoRequest(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
@@ -119,6 +138,8 @@ func TestLookupNeedsNoRequest(t *testing.T) {
 			assert.Equal(t, test.answer, r.Answer() != nil, test.key)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", r, *r, r), user.Email)
 		}
+		never := fake.Must(log.Lookup(t.Context(), "never used")).KeyStatus
+		assert.Equal(t, idempotency.KeyStatus{Key: "never used", State: store.Free}, never)
 		assert.Contains(t, string(fake.Must(log.Lookup(t.Context(), "done")).Answer()), user.Email)
 		assert.Len(t, service.Requests(), arrived)
 		var none *idempotency.Log

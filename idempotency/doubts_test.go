@@ -357,8 +357,24 @@ func TestReviewOfAnUncountedSendSaysSo(t *testing.T) {
 		require.ErrorIs(t, create("first", withCheck(nobodyKnows)), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, create("second"))
+		assert.Equal(t, 1, service.Arrived(fake.ListRoute), "the second is counted, and the first cannot be")
 		first := fake.Must(log.Lookup(t.Context(), "first"))
 		assert.Equal(t, store.NeedsReview, first.State)
 		assert.Equal(t, "the count of records before the send is not known", first.Why)
+	})
+}
+
+// TestEntryLostDuringASendIsSavedAgain has the store lose the entry of a mutation that is on its way.
+func TestEntryLostDuringASendIsSavedAgain(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		create := newOrder(service).creates(t, client)
+		lose := func() {
+			sent := fake.Must(entries.Load(t.Context(), ":lost"))
+			fake.Must(entries.Replace(t.Context(), []store.Entry{{Key: sent.Key, Revision: sent.Revision}}))
+		}
+		service.Fail(createApplicationRoute, lendingtest.Fault{Reached: lose, ResetAfter: true})
+		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
+		require.NoError(t, create("lost"))
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }
