@@ -442,6 +442,13 @@ func TestUploadThatStalls(t *testing.T) {
 				require.ErrorContains(t, err, "no progress for 2m0s")
 				assert.Equal(t, test.outcome, lending.OutcomeOf(err))
 				assert.Equal(t, 2*time.Minute, time.Since(start))
+
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				start = time.Now()
+				err = client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(file(test.content))))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, 10*time.Minute, time.Since(start), "a deadline replaces the limit")
 			})
 		})
 	}

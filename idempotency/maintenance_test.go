@@ -181,6 +181,8 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 		bubble.Elapse(maxLateness)
 		_, err := log.Forget(t.Context(), "corrupt")
 		require.ErrorIs(t, err, store.ErrCorrupt)
+		err = log.Resolve(t.Context(), "corrupt", says(idempotency.Happened(nil)))
+		require.ErrorIs(t, err, store.ErrCorrupt)
 		require.NoError(t, resolve())
 		bubble.Elapse(maxLateness)
 		for _, keys := range []string{"order/done", "order/"} {

@@ -80,6 +80,20 @@ func TestPasswordChangesWithoutARestart(t *testing.T) {
 	})
 }
 
+func TestVaultIsAskedTwiceInASignIn(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		asked := 0
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.Current = func(context.Context) (string, lending.Secret, error) {
+				asked++
+				return lendingtest.Username, lending.NewSecret(strings.Repeat("wrong", asked)), nil
+			}
+		})
+		require.Error(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	})
+}
+
 // A rejected password is sent once by a process, except if a person asks.
 func TestRejectedPasswordIsNotSentAgain(t *testing.T) {
 	t.Parallel()
