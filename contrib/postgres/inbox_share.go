@@ -118,6 +118,16 @@ WITH new AS (
 	FROM new JOIN ROWS FROM (pg_catalog.unnest($2::bytea[]), pg_catalog.unnest($3::bytea[])) AS event (key, body) USING (key))
 SELECT key FROM new`
 
+// putOne is putEvents for a single event, for which PostgreSQL then plans and sorts less.
+const putOne = `
+WITH new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at) SELECT $1::text, $2::bytea, now
+	FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('lock_timeout', '100', true) OFFSET 0) AS moment` + unlessSeen + `
+	RETURNING key, at
+), inserted AS (
+	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new)
+SELECT key FROM new`
+
 // putMany returns the calls whose event is new. Of several with equal events, it is the first.
 func (b *Inbox) putMany(ctx context.Context, puts []*put) (added []*put, err error) {
 	first := make(map[string]*put, len(puts))
@@ -128,8 +138,12 @@ func (b *Inbox) putMany(ctx context.Context, puts []*put) (added []*put, err err
 			keys, bodies = append(keys, p.key), append(bodies, p.body)
 		}
 	}
+	statement, arguments := putEvents, []any{b.name, keys, bodies, b.options.Keep}
+	if len(puts) == 1 {
+		statement, arguments = putOne, b.arguments(puts[0])
+	}
 	_, err = b.once(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, b.sql(putEvents), b.name, keys, bodies, b.options.Keep)
+		rows, _ := conn.Query(ctx, b.sql(statement), arguments...)
 		fresh, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		return err
 	})
