@@ -99,11 +99,12 @@ check: cover race contrib axe-peer openapi-peer tools-test lint docs api release
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
 # less processor time if it collects garbage less often.
-lint: tools ## gofmt, go mod tidy and golangci-lint, in every module
+lint: tools ## gofmt, go mod tidy, golangci-lint and the ceilings of tools/cycles.txt, in every module
 	@failed=0; files=$$($(FIND) -name '*.go' -print | xargs -r gofmt -l); \
 	  if [ -n "$$files" ]; then echo "gofmt -w is due in:"; echo "$$files"; failed=1; fi; \
 	  $(BIN)/golangci-lint config verify || failed=1; \
-	  ($(call in-modules,$(MODULES),go mod tidy -diff && GOGC=400 GOMEMLIMIT=3GiB $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...)) || failed=1; exit $$failed
+	  ($(call in-modules,$(MODULES),go mod tidy -diff && GOGC=400 GOMEMLIMIT=3GiB $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./... && \
+	    $(BIN)/check cycles $(CURDIR)/tools/cycles.txt ./...)) || failed=1; exit $$failed
 
 docs: tools ## Comments name existing declarations, comments and tests are plain, links lead somewhere, no Go file but a test is longer than 450 lines
 	@failed=0; files=$$($(FIND) -name '*.go' -not -name '*_test.go' -print | xargs -r wc -l | awk '$$2 != "total" && $$1 > $(MAX_LINES)'); \

@@ -52,6 +52,27 @@ example.com/p/p.go:22: [net/nope] names nothing
 example.com/p/p.go:22: [t.f] names nothing
 `,
 		},
+		// Only a.go and b.go use each other: through a generic method and a field. c.go leads away.
+		"cycles": {
+			command: cycles, args: []string{"cycles.txt", "./..."},
+			files: map[string]string{
+				"cycles.txt":  "# allowed\ndefault 1\nexample.com/p/q 2\n",
+				"a.go":        "package p\n\nvar a = T[int]{}.M() + c\n\ntype s struct{ f int }\n",
+				"b.go":        "package p\n\ntype T[V any] struct{ x s }\n\nfunc (t T[V]) M() int { return t.x.f }\n",
+				"c.go":        "package p\n\nvar c = func() int { var f int; return f }()\n",
+				"c_test.go":   "package p\n\nvar _ = a\n",
+				"q/q.go":      "package q\n\nvar a, b = 1, c\n",
+				"q/r.go":      "package q\n\nvar c, d = a, 1\n",
+				"alone/p.go":  "package alone\n\nvar a = b\n",
+				"alone/q.go":  "package alone\n\nvar b = 1\n",
+				"nested/p.go": "package nested\n\nimport \"example.com/p/q\"\n\nvar _ = q.Name\n",
+				"q/name.go":   "package q\n\nconst Name = 1\n",
+			},
+			want: `example.com/p: 2 edges on cycles of files, 1 allowed
+  0 without a.go -> b.go: M, T
+  0 without b.go -> a.go: f, s
+`,
+		},
 		"links": {
 			command: links, args: []string{"README.md", "sub/other.md"},
 			files: map[string]string{

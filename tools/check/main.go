@@ -1,8 +1,9 @@
 // Check holds the rules for comments, documents and tests beyond those of the linters:
 //
-//	check comments packages...  doc comments name existing declarations
-//	check links files...        links in Markdown files lead somewhere in the repository
-//	check words [-v]            documents, doc comments and tests avoid four vague words
+//	check comments packages...     doc comments name existing declarations
+//	check cycles file packages...  few files of a package use each other
+//	check links files...           links in Markdown files lead somewhere in the repository
+//	check words [-v]               documents, doc comments and tests avoid four vague words
 package main
 
 import (
@@ -12,10 +13,10 @@ import (
 
 func main() {
 	check := map[string]func(arguments []string) (problems []string, err error){
-		"comments": comments, "links": links, "words": words,
+		"comments": comments, "cycles": cycles, "links": links, "words": words,
 	}
 	if len(os.Args) < 2 || check[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: check comments|links|words [arguments]")
+		fmt.Fprintln(os.Stderr, "usage: check comments|cycles|links|words [arguments]")
 		os.Exit(2)
 	}
 	problems, err := check[os.Args[1]](os.Args[2:])
