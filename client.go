@@ -130,9 +130,9 @@ func WithTokenStore(store TokenStore) Option {
 // level if not, and failures in the background of a [Session]. The records hold no values of
 // parameters. A second WithLogger replaces the first.
 //
-// The client ends a connection whose server sends data that no request asked for. With
-// [WithHTTPClient], or if the data come in the last TLS record of a response, net/http logs up to
-// 4 KB of the data, unredacted, through the standard log package.
+// The client ends an idle connection whose server sends data. If the data arrive together with a
+// response, or with [WithHTTPClient], net/http logs up to 4 KB of the data, unredacted, through the
+// standard log package.
 func WithLogger(logger *slog.Logger) Option {
 	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger

@@ -1,16 +1,20 @@
 package transport_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
@@ -26,67 +30,65 @@ func openPipe(t *testing.T) (conn, service net.Conn) {
 	return conn, service
 }
 
-// requireRead reads want, in one piece.
-func requireRead(t *testing.T, conn net.Conn, want string) {
-	t.Helper()
-	got := make([]byte, 1000)
-	n, err := conn.Read(got)
-	require.NoError(t, err)
-	require.Equal(t, want, string(got[:n]))
-}
-
-func requireEOF(t *testing.T, conn net.Conn) {
-	t.Helper()
-	_, err := conn.Read(make([]byte, 1))
+// A connection is read until its first request ends, which includes the handshake, and while it
+// has a request. The next request may have the connection before the end of the first one is told.
+func TestConnectionIsReadUnlessIdle(t *testing.T) {
+	conn, service := openPipe(t)
+	go func() {
+		for range 4 {
+			_, _ = io.WriteString(service, "x")
+		}
+	}()
+	got := make([]byte, 10)
+	requireRead := func() {
+		t.Helper()
+		n, err := conn.Read(got)
+		require.NoError(t, err)
+		require.Equal(t, "x", string(got[:n]))
+	}
+	var first, second transport.Use
+	requireRead()
+	first.Begin(conn)
+	requireRead()
+	second.Begin(conn)
+	first.End()
+	requireRead()
+	second.End()
+	_, err := conn.Read(got)
 	require.Equal(t, io.EOF, err)
 }
 
-// A request that gets a connection with surplus does not read the surplus as its response. net/http
-// may hand over the connection before it tells the end of the request before.
-func TestSurplusIsNoResponse(t *testing.T) {
-	for _, isEarly := range []bool{false, true} {
-		t.Run(fmt.Sprint("early ", isEarly), func(t *testing.T) {
-			conn, service := openPipe(t)
-			const head = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
-			go func() { _, _ = io.WriteString(service, head+"1"+head+"2") }()
-
-			var one, other transport.Use
-			one.Begin(conn)
-			requireRead(t, conn, head+"1")
-			if isEarly {
-				other.Begin(conn)
+// No length in a response of a service or a proxy ends the process.
+func TestHugeContentLengthEndsNoProcess(t *testing.T) {
+	const length = "Content-Length: 9223372036854775807\r\n"
+	for _, test := range []struct {
+		name, head string
+		isProxy    bool
+	}{
+		{"one", length, false},
+		{"two", length + "Content-Length: 1\r\n", false},
+		{"two alike", length + length, false},
+		{"proxy", length, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			address := "http://" + wire.ListenRaw(t, func(conn net.Conn) {
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+test.head+"\r\nx")
+				}
+			})
+			reads := transport.New(nil)
+			if test.isProxy {
+				proxy, err := url.Parse(address)
+				require.NoError(t, err)
+				reads.Proxy, address = http.ProxyURL(proxy), "https://lending.example"
 			}
-			one.End()
-			if !isEarly {
-				other.Begin(conn)
+			transport.HideSurplus(reads)
+			resp, err := (&http.Client{Transport: reads}).Get(address)
+			if err == nil {
+				_, err = io.Copy(&strings.Builder{}, resp.Body)
+				_ = resp.Body.Close()
 			}
-			requireEOF(t, conn)
+			assert.Error(t, err)
 		})
 	}
-}
-
-// Records of the handshake that come before the first request are no surplus.
-func TestRecordsOfTheHandshakeAreRead(t *testing.T) {
-	conn, service := openPipe(t)
-	const record = "\x16\x03\x03\x00\x01x"
-	go func() {
-		_, _ = service.Read(make([]byte, 1))
-		_, _ = io.WriteString(service, record+record)
-		_, _ = io.WriteString(service, "while idle")
-	}()
-	_, err := conn.Write([]byte(record[:1]))
-	require.NoError(t, err)
-	requireRead(t, conn, record)
-	var use transport.Use
-	use.Begin(conn)
-	requireRead(t, conn, record)
-	use.End()
-	requireEOF(t, conn)
-}
-
-// A connection that the service has closed ends with the error of its read.
-func TestClosedConnectionEnds(t *testing.T) {
-	conn, service := openPipe(t)
-	require.NoError(t, service.Close())
-	requireEOF(t, conn)
 }
