@@ -82,12 +82,10 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 	return func(r *http.Request) (result T, err error) {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
-		late := time.After(2 * timeout)
+		late := time.After(patience)
 		hangs := failf(http.StatusServiceUnavailable, "a store does not answer; check the stores of the handler")
 		select {
 		case d.reads <- struct{}{}:
-		case <-d.shutdown:
-			return result, hangs
 		case <-ctx.Done():
 			return result, hangs
 		}
@@ -108,7 +106,6 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 		select {
 		case o := <-ended:
 			return o.result, o.err
-		case <-d.shutdown:
 		case <-late:
 		case <-r.Context().Done():
 		}

@@ -9,7 +9,8 @@
 //	}))
 //
 // Mount the handler in a process that has the stores, behind your own authentication. Replicas
-// show the same, because the stores are shared. The command cmd/lending-ops uses the JSON from a
+// show the same, because the stores are shared. An open page asks again every two seconds. If a store
+// does not answer, a page holds the shutdown of its server for five seconds, or until the server's BaseContext ends. The command cmd/lending-ops uses the JSON from a
 // terminal.
 //
 // # Routes

@@ -162,7 +162,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	assert.Contains(t, text, "&lt;script&gt;alert(1)")
 }
 
-// The page shows the oldest rows of a long list, and so does the feed.
+// The page shows the oldest rows of a long list.
 func TestPageIsBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)

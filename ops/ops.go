@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -53,12 +52,10 @@ func Handler(opts Options) http.Handler {
 	if opts.Resolved == nil {
 		opts.Resolved = func(string) {}
 	}
-	d := &desk{Options: opts, shutdown: make(chan struct{}), reads: make(chan struct{}, maxReads)}
-	d.feed.Render, d.feed.Done = d.render, d.shutdown
+	d := &desk{Options: opts, reads: make(chan struct{}, maxReads)}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", d.showPage)
-	mux.HandleFunc("GET /events", d.followPage)
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
 	d.serve(mux)
@@ -99,15 +96,13 @@ func (d *desk) serve(mux *http.ServeMux) {
 // desk is the state of a handler.
 type desk struct {
 	Options
-	feed   page.Feed[request]
 	origin http.CrossOriginProtection
 
-	reads    chan struct{} // has an element for each read
-	shutdown chan struct{} // closed by the shutdown of the server
-	register sync.Once
+	reads chan struct{} // has an element for each read
 }
 
 const (
-	timeout  = 5 * time.Second // of a read of a store
+	timeout  = 4 * time.Second // of a read of a store
+	patience = 5 * time.Second // with a store that ignores its context; a shutdown of the server waits as long
 	maxReads = 16              // at a time: a store can ignore its context, and its reads outlive their requests
 )

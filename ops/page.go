@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency"
@@ -74,24 +72,8 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"list":  func(id string, keys []key, v view) keyList { return keyList{id, keys, v} },
 }).ParseFS(files, "page.html"))
 
-// sections are the changing parts of the page, each a template and the id of an element.
-var sections = []string{"clock", "summary", "session", "found", "review", "doubt", "inboxes"}
-
-// request is the part of a request that decides what the page shows: the rights of the person and
-// the query.
-type request struct {
-	mayAct, mayShow bool
-	query           string
-}
-
-func (d *desk) request(r *http.Request) request {
-	_, mayAct := d.Who(r)
-	return request{mayAct, d.Show(r), r.URL.RawQuery}
-}
-
 func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
-	d.endAtShutdown(r)
-	v, err := d.view(r, d.request(r))
+	v, err := inTime(d, d.view)(r)
 	if err != nil {
 		f := asFailure(err)
 		http.Error(w, f.Text, f.Status)
@@ -101,45 +83,11 @@ func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
 	_ = pageTemplate.Execute(w, v) // an error means a closed connection
 }
 
-func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
-	d.endAtShutdown(r)
-	d.feed.Stream(w, r, d.request(r))
-}
-
-// endAtShutdown lets the shutdown of the server, which waits for open pages, end them.
-func (d *desk) endAtShutdown(r *http.Request) {
-	d.register.Do(func() {
-		if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
-			server.RegisterOnShutdown(sync.OnceFunc(func() { close(d.shutdown) }))
-		}
-	})
-}
-
-// render returns the sections for a request.
-func (d *desk) render(of request) (map[string]template.HTML, error) {
-	v, err := d.view(new(http.Request), of)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]template.HTML{}
-	for _, name := range sections {
-		var html bytes.Buffer
-		if err := pageTemplate.ExecuteTemplate(&html, name, v); err != nil {
-			return nil, err
-		}
-		all[name] = template.HTML(html.String()) //nolint:gosec // escaped by the template
-	}
-	return all, nil
-}
-
 // view returns the content of the page for a request.
-func (d *desk) view(r *http.Request, of request) (view, error) {
-	return inTime(d, func(r *http.Request) (view, error) { return d.viewOf(r, of) })(r)
-}
-
-func (d *desk) viewOf(r *http.Request, of request) (v view, err error) {
-	v = view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: of.mayAct, MayShow: of.mayShow}
-	query, _ := url.ParseQuery(of.query) // the page ignores an invalid part
+func (d *desk) view(r *http.Request) (v view, err error) {
+	_, mayAct := d.Who(r)
+	v = view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: mayAct, MayShow: d.Show(r)}
+	query, _ := url.ParseQuery(r.URL.RawQuery) // the page ignores an invalid part
 	v.Prefix, v.Event, v.From, v.Before = query.Get("prefix"), query.Get("event"), query.Get("from"), query.Get("before")
 	if d.Log != nil {
 		err := apart(r.Context(), func(ctx context.Context) error { return d.viewKeys(r.WithContext(ctx), &v) })

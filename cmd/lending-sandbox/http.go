@@ -26,7 +26,6 @@ func (p *site) handler() http.Handler {
 	service, s := p.service, p.set
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.guarded(http.HandlerFunc(p.show)))
-	mux.Handle("GET /events", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.feed.Stream(w, r, p.base(r)) })))
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {

@@ -185,7 +185,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	p := s.site(ctx.Done(), printer, opts)
+	p := s.site(printer, opts)
 	defer p.service.Close()
 	defer p.services.Close()
 	printer.Print(greeting(callable(listener.Addr()), s))
@@ -195,9 +195,9 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 }
 
 // site returns the site of a sandbox. Its control opens further services, each with identifiers of its own.
-func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lendingtest.Option) *site {
+func (s settings) site(printer *log.Logger, opts []lendingtest.Option) *site {
 	opened := uint64(0)
-	fresh := func(path string, done <-chan struct{}, services *control.Services) *site {
+	fresh := func(path string, services *control.Services) *site {
 		p := &site{set: s, path: path, services: services}
 		own := []lendingtest.Option{lendingtest.WithSeed(uint32((s.seed + opened) & math.MaxUint32))}
 		opened++
@@ -212,16 +212,14 @@ func (s settings) site(done <-chan struct{}, printer *log.Logger, opts []lending
 		}
 		p.service = lendingtest.New(slices.Concat(opts, own)...)
 		p.control = control.New(p.service, &control.Options{Token: s.token, Services: services})
-		p.feed.Render, p.feed.Done = p.render, done
 		return p
 	}
 	services := &control.Services{}
 	services.Open = func(path string) (http.Handler, func()) { // called for one service at a time
-		done := make(chan struct{})
-		p := fresh(path, done, nil)
-		return p.handler(), func() { close(done); p.service.Close() }
+		p := fresh(path, nil)
+		return p.handler(), p.service.Close
 	}
-	return fresh("", done, services)
+	return fresh("", services)
 }
 
 // taught reads the file of -service. A service that panics because of the file makes an error of it.

@@ -21,7 +21,6 @@ type site struct {
 	service *lendingtest.Service
 	set     settings
 	path    string // of this service, empty for the sandbox's own
-	feed    page.Feed[string]
 
 	control  *control.Control
 	services *control.Services // further services; nil for a further service
@@ -143,22 +142,6 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 		return string(b), err
 	},
 }).ParseFS(files, "page.html"))
-
-// sections are the changing parts of the page. Each is a template and the id of an element.
-var sections = []string{"clock", "summary", "newest", "sent", "requests", "deliveries", "customers", "faults"}
-
-// render returns the current sections for browsers of an address.
-func (p *site) render(base string) (map[string]template.HTML, error) {
-	now, all := p.view(base), map[string]template.HTML{}
-	for _, name := range sections {
-		var html bytes.Buffer
-		if err := pageTemplate.ExecuteTemplate(&html, name, now); err != nil {
-			return nil, err
-		}
-		all[name] = template.HTML(html.String()) // escaped by the template
-	}
-	return all, nil
-}
 
 // show answers with the whole page, for browsers without JavaScript, too.
 func (p *site) show(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
 // Package page has the shared parts of this project's pages for people: the style, the script
-// that follows a page and sends its forms, the headers, and the feed of server-sent events.
+// that follows a page and sends its forms, and the headers.
 package page
 
 import (

@@ -6,26 +6,30 @@ document.documentElement.classList.add("follows");
 const at = (id) => document.getElementById(id);
 const show = (id, text, style = "") => { at(id).textContent = text; at(id).className = style; };
 
-// The server sends the parts of the page that have changed, as escaped HTML.
-let source;
-function follow() {
-  source = new EventSource("events" + location.search);
-  source.onopen = () => show("connection", "Live", "live");
-  source.onerror = ({ target }) => {
+// The page asks for itself again and takes over the parts that are marked for it.
+let timer, turn = 0; // of the newest follow: an older answer is late
+async function follow() {
+  const mine = ++turn;
+  clearTimeout(timer);
+  if (!at("refresh").checked) return show("connection", "Not refreshed");
+  try {
+    const answer = await fetch(location.href, { cache: "no-store", redirect: "error", signal: AbortSignal.timeout(30000) });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const now = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const parts = now.querySelectorAll("[data-live]");
+    if (!parts.length) throw new Error("another page");
+    if (mine !== turn) return;
+    for (const part of parts) if (at(part.id)) update(at(part.id), part);
+    show("connection", "Live", "live");
+  } catch {
+    if (mine !== turn) return;
     show("connection", "Not connected, trying again", "bad");
-    if (target.readyState === EventSource.CLOSED && target === source) setTimeout(() => target === source && follow(), 3000);
-  };
-  source.addEventListener("again", ({ target }) => { target.close(); if (target === source) follow(); }); // with the rights of now
-  source.onmessage = (event) => {
-    for (const [id, html] of Object.entries(JSON.parse(event.data))) {
-      if (!at(id)) continue; // no forms, no faults
-      const now = document.createElement("template");
-      now.innerHTML = html;
-      update(at(id), now.content);
-    }
-  };
+  }
+  timer = setTimeout(follow, document.hidden ? 30000 : 2000);
 }
 follow();
+at("refresh").addEventListener("change", follow);
+document.addEventListener("visibilitychange", () => document.hidden || follow());
 
 // update makes the children of old those of now and leaves alone what stays, and with it
 // the focus, the scrolling, what is selected and what is open.
@@ -58,17 +62,6 @@ function remove(node) {
   node.remove();
   return next;
 }
-
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("button");
-  if (button?.id === "pause") {
-    const paused = button.getAttribute("aria-pressed") === "true";
-    button.setAttribute("aria-pressed", String(!paused));
-    if (paused) return follow();
-    source.close();
-    show("connection", "Paused");
-  }
-});
 
 document.addEventListener("submit", async (event) => {
   if (!event.target.dataset.order) return; // a form that looks something up

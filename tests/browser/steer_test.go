@@ -154,8 +154,8 @@ func TestOtherSitesControlNothing(t *testing.T) {
 	b.waitComplaint("frame-ancestors")
 }
 
-// New events appear without a reload, and do not disturb the reader.
-func TestPageFollowsEvents(t *testing.T) {
+// New rows appear without a reload, and do not disturb the reader.
+func TestPageRefreshes(t *testing.T) {
 	s := startSandbox(t)
 	s.signIn()
 	for range 40 {
@@ -190,10 +190,10 @@ func TestPageFollowsEvents(t *testing.T) {
 	assert.InDelta(t, 0, after[6], 1, "the row stands where it stood")
 	assert.Equal(t, "request-42", value[string](b, `document.querySelector("#requests tbody tr").id`))
 
-	b.run(`document.querySelector("#pause").click()`)
-	b.waitText("#connection", "Paused")
+	b.run(`document.querySelector("#refresh").click()`)
+	b.waitText("#connection", "Not refreshed")
 	s.get("Loan/get-loan/x")
-	b.run(`document.querySelector("#pause").click()`)
+	b.run(`document.querySelector("#refresh").click()`)
 	b.waitText("#newest", "GET /api/Loan/get-loan/{loanId}: 400, not executed")
 	b.waitText("#connection", "Live")
 	assert.Empty(t, b.complaints())
