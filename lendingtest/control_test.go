@@ -2,9 +2,7 @@ package lendingtest_test
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/control"
 )
@@ -38,11 +37,11 @@ func controlled(t *testing.T, opts ...lendingtest.Option) (*rig, string) {
 }
 
 // An order does what the method of a service does.
-func TestClient(t *testing.T) {
+func TestOrders(t *testing.T) {
 	t.Parallel()
 	receiver := newReceiver(t)
 	r, address := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := control.Dial(address+"/"), t.Context()
+	c, ctx := steer.Control{URL: address}, t.Context()
 	post := func(order string, body map[string]any) {
 		t.Helper()
 		require.NoError(t, c.Post(ctx, order, body, nil))
@@ -80,9 +79,8 @@ func TestClient(t *testing.T) {
 	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Late: soon}))
 	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp)).err)
 	require.NoError(t, c.Post(ctx, "wait", nil, nil))
-	n, err := c.Executed(ctx, confirmRoute)
-	require.NoError(t, err)
-	assert.Equal(t, []int{1, 1}, []int{n, r.ExecutedFor(confirmRoute)[loan.ID]})
+	same("executed", url.Values{"route": {confirmRoute}}, 1)
+	assert.Equal(t, 1, r.ExecutedFor(confirmRoute)[loan.ID])
 	same("arrived", url.Values{"route": {confirmRoute}}, 2)
 	same("executed", url.Values{"route": {confirmRoute}, "about": {loan.ID}}, 1)
 
@@ -118,7 +116,7 @@ func TestClient(t *testing.T) {
 func TestClockHasAnEnd(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
-	c, far := control.Dial(url), 250*365*24*time.Hour
+	c, far := steer.Control{URL: url}, 250*365*24*time.Hour
 	require.NoError(t, c.Post(t.Context(), "advance", map[string]string{"by": far.String()}, nil))
 	moved := r.Now()
 	require.ErrorContains(t, c.Post(t.Context(), "advance", map[string]string{"by": far.String()}, nil),
@@ -127,10 +125,10 @@ func TestClockHasAnEnd(t *testing.T) {
 }
 
 // What panics in a test is an error from afar, and every misspelling is one.
-func TestClientErrors(t *testing.T) {
+func TestErrorsOfOrders(t *testing.T) {
 	t.Parallel()
-	r, url := controlled(t)
-	c, ctx := control.Dial(url), t.Context()
+	r, address := controlled(t)
+	c, ctx := steer.Control{URL: address}, t.Context()
 	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET ` +
 		`/api/Loan/get-loan/{loanId}"; openapi.yaml lists all routes`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
@@ -145,20 +143,12 @@ func TestClientErrors(t *testing.T) {
 	old := map[string]any{"route": "*", "fault": map[string]string{"delay": "3s"}}
 	require.ErrorContains(t, c.Post(ctx, "fail", old, nil),
 		`unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
-	_, err := c.Executed(ctx, misspelt)
-	require.EqualError(t, err, nearest)
+	require.EqualError(t, c.Get(ctx, "executed", url.Values{"route": {misspelt}}, new(int)), nearest)
 	require.EqualError(t, c.Post(ctx, "add-loan", lendingtest.Loan{ApplicationID: "x"}, nil),
 		"lendingtest: no application x")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Reached: func() {}}),
 		"cannot be sent to another process")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
-	require.ErrorContains(t, control.Dial(r.base).Post(ctx, "reset", nil, nil),
-		"is not the control of a service: it answered 404")
-	require.ErrorContains(t, control.Dial(r.base+"/api/Webhook").Get(ctx, "otp", nil, new(string)),
-		"is not the control of a service")
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	require.ErrorIs(t, control.Dial(url).Post(ended, "wait", nil, nil), context.Canceled)
 	assert.Empty(t, r.Snapshot().Loans)
 	r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID).ok() // no fault was planned
 }
@@ -292,19 +282,6 @@ func order(t *testing.T, request, header, token, peer string, status int, says s
 		assert.Contains(t, w.Body.String(), `{"error":"`)
 		assert.Len(t, s.Snapshot().Loans, 1)
 	}
-}
-
-func TestClientSendsItsToken(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(control.New(newRig(t).Service, &control.Options{Token: "t0"}))
-	defer server.Close()
-	c := control.Dial(server.URL)
-	require.EqualError(t, c.Post(t.Context(), "reset", nil, nil), "lendingtest: the control token is missing or wrong")
-	c.Token, c.HTTPClient = "t0", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		assert.Equal(t, "lendingtest control lendingtest control", fmt.Sprintf(verb+" "+verb, c, *c))
-	}
-	require.NoError(t, c.Post(t.Context(), "reset", nil, nil))
 }
 
 // A fault is the same in another process, with all that can leave this one.

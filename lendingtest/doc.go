@@ -41,7 +41,7 @@
 //
 // # Control from another process
 //
-// Package control offers the same methods over HTTP, for Go programs and other languages: CONTROL.md
+// Package control offers the same methods over HTTP, for programs in any language: CONTROL.md
 // in this folder describes the requests, with examples for curl. The program cmd/lending-sandbox is
 // the service on a port, with the control as an option.
 //

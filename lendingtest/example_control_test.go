@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -88,20 +90,17 @@ func ExampleNewServer_control() {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
-	ctx, client := context.Background(), control.Dial(server.URL+"/_control/")
 	const route = "POST /api/Authenication/login"
-	if err := client.Fail(ctx, route, lendingtest.Fault{Status: http.StatusBadGateway, Executes: true}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	order := `{"route":"` + route + `","fault":{"status":502,"executes":true}}`
+	planned := must(http.Post(server.URL+"/_control/fail", "application/json", strings.NewReader(order)))
+	defer planned.Body.Close()
+	fmt.Println(planned.Status)
 	fmt.Println(login(server.Client(), server.URL))
-	executed, err := client.Executed(ctx, route)
-	fmt.Println(executed, err)
-	var code string
-	err = client.Get(ctx, "two-factor-code", url.Values{"username": {lendingtest.Username}}, &code)
-	fmt.Println(code, err)
+	executed := must(http.Get(server.URL + "/_control/executed?route=" + url.QueryEscape(route)))
+	defer executed.Body.Close()
+	fmt.Printf("%s", must(io.ReadAll(executed.Body)))
 	// Output:
+	// 204 No Content
 	// 502 Bad Gateway
-	// 1 <nil>
-	// 602799 <nil>
+	// 1
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // names returns the events that a receiver has got.
@@ -50,8 +50,8 @@ func TestDecisionLater(t *testing.T) {
 			t.Parallel()
 			receiver := newReceiver(t)
 			r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-			c := control.Dial(url)
-			decision := lendingtest.Decision{After: time.Hour, Declined: test.declined}
+			c := steer.Control{URL: url}
+			decision := map[string]any{"after": "1h", "declined": test.declined}
 			require.NoError(t, c.Post(t.Context(), "decision", decision, nil))
 			app := r.application()
 			r.post("/api/Application/add-or-update-banking-data/"+app, bankData).ok()
@@ -83,7 +83,7 @@ func TestDecisionLater(t *testing.T) {
 func TestRepay(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
-	c, ctx := control.Dial(url), t.Context()
+	c, ctx := steer.Control{URL: url}, t.Context()
 	loan := r.AddLoan(lendingtest.Loan{Amount: 100_00, Balance: 90_00, AvailableBalance: 10_00, IsEnabled: true})
 	repay := func(id string) error {
 		return c.Post(ctx, "repay", map[string]any{"loanId": id, "amount": lendingtest.Cents(50_00)}, nil)
@@ -103,7 +103,7 @@ func TestUpdate(t *testing.T) {
 	t.Parallel()
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := control.Dial(url), t.Context()
+	c, ctx := steer.Control{URL: url}, t.Context()
 	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 	loan := r.AddLoan(lendingtest.Loan{})
 	for _, test := range []struct {
@@ -156,12 +156,12 @@ func TestDeliveryModes(t *testing.T) {
 	t.Parallel()
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := control.Dial(url), t.Context()
+	c, ctx := steer.Control{URL: url}, t.Context()
 	old := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 	loan := r.AddLoan(lendingtest.Loan{})
 	r.UpdateSubscription(old.ID, func(s *lendingtest.Subscription) { s.Secret = "whs_new" })
 	toggle := func(l *lendingtest.Loan) { l.IsEnabled = !l.IsEnabled }
-	signedWith := func(mode lendingtest.DeliveryMode, secret string) {
+	signedWith := func(mode map[string]string, secret string) {
 		t.Helper()
 		require.NoError(t, c.Post(ctx, "delivery-mode", mode, nil))
 		r.UpdateLoan(loan.ID, toggle)
@@ -170,10 +170,10 @@ func TestDeliveryModes(t *testing.T) {
 		last := all[len(all)-1]
 		assert.Equal(t, signature(secret, last.Body), last.Signature)
 	}
-	signedWith(lendingtest.DeliveryMode{Delay: time.Millisecond}, "whs_new")
-	signedWith(lendingtest.DeliveryMode{Secret: old.Secret}, old.Secret)
-	signedWith(lendingtest.DeliveryMode{}, "whs_new")
-	require.NoError(t, c.Post(ctx, "delivery-mode", lendingtest.DeliveryMode{Delay: time.Hour}, nil))
+	signedWith(map[string]string{"delay": "1ms"}, "whs_new")
+	signedWith(map[string]string{"secret": old.Secret}, old.Secret)
+	signedWith(nil, "whs_new")
+	require.NoError(t, c.Post(ctx, "delivery-mode", map[string]string{"delay": "1h"}, nil))
 	r.UpdateLoan(loan.ID, toggle)
 	r.Close() // does not wait for an hour
 }
@@ -183,7 +183,7 @@ func TestRequestLog(t *testing.T) {
 	t.Parallel()
 	const route = "POST /api/Communication/post-messages/{applicationId}"
 	r, address := controlled(t)
-	c, ctx := control.Dial(address), t.Context()
+	c, ctx := steer.Control{URL: address}, t.Context()
 	require.NoError(t, c.Fail(ctx, route, lendingtest.Fault{ResetAfter: true}))
 	r.post("/api/Communication/post-messages/"+r.AddLoan(lendingtest.Loan{}).ApplicationID, `{"message":"lost"}`)
 	r.post("/api/Application/cancel-application/"+unknownID, "")

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // Twelve callers of the API and ten of the control, all at once: each gets a response, and at the
@@ -25,7 +25,7 @@ func TestManyWorkers(t *testing.T) {
 	receiver := newReceiver(t)
 	r, url := controlled(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithReadLag(time.Millisecond))
 	r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
-	c, ctx := control.Dial(url), t.Context()
+	c, ctx := steer.Control{URL: url}, t.Context()
 	loan := r.AddLoan(lendingtest.Loan{})
 	var all sync.WaitGroup
 	for worker := range 12 {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,29 +16,29 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // Another program on this machine plans a fault and counts the executed requests.
 func TestControl(t *testing.T) {
 	s := start(t, "-log=false", "-control", "-read-lag", "1h")
 	s.signIn(device)
-	steer := control.Dial(s.url + "/_control/")
+	control := steer.Control{URL: s.url + "/_control"}
 	const route = "POST /api/Authenication/login"
-	require.NoError(t, steer.Fail(t.Context(), route, lendingtest.Fault{Status: 504, Executes: true}))
+	require.NoError(t, control.Fail(t.Context(), route, lendingtest.Fault{Status: 504, Executes: true}))
 	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"`+lendingtest.Password+`"}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
-	executed, err := steer.Executed(t.Context(), route)
-	require.NoError(t, err)
+	var executed int
+	require.NoError(t, control.Get(t.Context(), "executed", url.Values{"route": {route}}, &executed))
 	assert.Equal(t, 2, executed)
 	var customer struct{ ID string }
 	s.post("Application/create-customer", newCustomer, &customer)
 	status, _, _ = s.do(http.MethodGet, "/api/Customer/get-customer-by-id/"+customer.ID, "")
 	assert.Equal(t, http.StatusNotFound, status, "-read-lag")
 	var snap lendingtest.Snapshot
-	require.NoError(t, steer.Get(t.Context(), "snapshot", nil, &snap))
+	require.NoError(t, control.Get(t.Context(), "snapshot", nil, &snap))
 	assert.Equal(t, customer.ID, snap.Customers[0].ID)
 	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin http://localhost:3000")
 	assert.Equal(t, http.StatusForbidden, status)
@@ -62,11 +63,11 @@ func TestControlOfAPublicSandbox(t *testing.T) {
 	assert.NotEqual(t, printed, other.printed(t, `Authorization: Bearer (\w{26})'`))
 
 	s = start(t, "-log=false", "-public", "-control-token", "from-the-environment")
-	steer := control.Dial(s.url + "/_control")
-	require.ErrorContains(t, steer.Post(t.Context(), "reset", nil, nil), "token")
-	steer.Token = "from-the-environment"
-	require.NoError(t, steer.Post(t.Context(), "reset", nil, nil))
-	assert.Equal(t, steer.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
+	control := steer.Control{URL: s.url + "/_control"}
+	require.ErrorContains(t, control.Post(t.Context(), "reset", nil, nil), "token")
+	control.Token = "from-the-environment"
+	require.NoError(t, control.Post(t.Context(), "reset", nil, nil))
+	assert.Equal(t, control.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
 }
 
 // A sandbox on all addresses prints an address of its certificate.
@@ -114,10 +115,10 @@ func TestTLS(t *testing.T) {
 	_, _, page := s.do(http.MethodGet, "/", "")
 	assert.Contains(t, page, "<code>"+s.url+"/api</code>")
 	s.client.CloseIdleConnections()
-	steer := control.Dial(s.url + "/_control")
-	require.ErrorContains(t, steer.Post(t.Context(), "reset", nil, nil), "certificate")
-	steer.HTTPClient = s.client
-	require.NoError(t, steer.Post(t.Context(), "reset", nil, nil))
+	control := steer.Control{URL: s.url + "/_control"}
+	require.ErrorContains(t, control.Post(t.Context(), "reset", nil, nil), "certificate")
+	control.Client = s.client
+	require.NoError(t, control.Post(t.Context(), "reset", nil, nil))
 
 	s.client.CloseIdleConnections()
 	require.NoError(t, s.stop())
@@ -140,17 +141,17 @@ func TestLateMutation(t *testing.T) {
 		assert.Contains(t, page, want)
 	}
 	shows("No fault is planned.")
-	steer := control.Dial(s.url + "/_control/")
-	require.NoError(t, steer.Fail(t.Context(), "*", lendingtest.Fault{Status: 504, Late: time.Millisecond}))
+	control := steer.Control{URL: s.url + "/_control"}
+	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 504, Late: time.Millisecond}))
 	shows(`<li>*, 1 time: <code>{&#34;status&#34;:504,&#34;late&#34;:&#34;1ms&#34;}</code>`)
 	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"`+lendingtest.Password+`"`+device+`}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
-	require.NoError(t, steer.Post(t.Context(), "wait", nil, nil))
+	require.NoError(t, control.Post(t.Context(), "wait", nil, nil))
 	shows("POST /api/Authenication/login: 504, executed")
-	require.NoError(t, steer.Post(t.Context(), "advance", map[string]string{"by": (24 * time.Hour).String()}, nil))
+	require.NoError(t, control.Post(t.Context(), "advance", map[string]string{"by": (24 * time.Hour).String()}, nil))
 	shows("Its clock shows 2026-11-21 12:00:00.")
-	require.NoError(t, steer.Post(t.Context(), "reset", nil, nil))
+	require.NoError(t, control.Post(t.Context(), "reset", nil, nil))
 	shows(`role="status">none yet<`)
 	require.NoError(t, s.stop())
 	assert.Regexp(t, `(?m)^12:00:00  504    .* ms  -  +POST /api/Authenication/login$`, s.out.String())

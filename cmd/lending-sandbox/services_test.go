@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/control"
 )
@@ -16,27 +17,25 @@ import (
 func TestServicesMeetNoOther(t *testing.T) {
 	t.Parallel()
 	s := start(t, "-log=false", "-control")
-	ctx, main := t.Context(), control.Dial(s.url+"/_control")
-	one, first, err := main.OpenService(ctx)
-	require.NoError(t, err)
-	two, second, err := main.OpenService(ctx)
-	require.NoError(t, err)
+	ctx, main := t.Context(), steer.Control{URL: s.url + "/_control"}
+	var one, two, next control.Service
+	require.NoError(t, main.Post(ctx, "services", nil, &one))
+	require.NoError(t, main.Post(ctx, "services", nil, &two))
+	first, second := steer.Control{URL: one.Control}, steer.Control{URL: two.Control}
 
 	const status = "GET /api/Application/application-status/{applicationId}"
 	var loan lendingtest.Loan
 	require.NoError(t, first.Post(ctx, "add-loan", lendingtest.Loan{}, &loan))
 	require.NoError(t, first.Fail(ctx, status, lendingtest.Fault{Status: 503}))
 	require.NoError(t, first.Post(ctx, "advance", map[string]string{"by": (48 * time.Hour).String()}, nil))
-	for _, other := range []*control.Client{main, second} {
+	for _, other := range []steer.Control{main, second} {
 		var snap lendingtest.Snapshot
-		err := other.Get(ctx, "snapshot", nil, &snap)
-		require.NoError(t, err)
+		require.NoError(t, other.Get(ctx, "snapshot", nil, &snap))
 		assert.Empty(t, snap.Loans)
 		assert.Equal(t, 2026, snap.Time.Year())
 		assert.Equal(t, 20, snap.Time.Day(), "the clock of the first has moved alone")
 		var theirs lendingtest.Loan
-		err = other.Post(ctx, "add-loan", theirs, &theirs)
-		require.NoError(t, err)
+		require.NoError(t, other.Post(ctx, "add-loan", theirs, &theirs))
 		assert.NotEqual(t, loan.ID, theirs.ID, "an identifier says whose it is")
 	}
 	code, _, _ := s.do(http.MethodGet, "/services/"+one.ID+"/api/Loan/get-loan/"+loan.ID, "")
@@ -47,8 +46,7 @@ func TestServicesMeetNoOther(t *testing.T) {
 	_, _, page = s.do(http.MethodGet, "/services/"+two.ID+"/", "")
 	assert.NotContains(t, page, loan.ID)
 
-	_, _, err = first.OpenService(ctx)
-	require.ErrorContains(t, err, "ask the control of the sandbox itself")
+	require.ErrorContains(t, first.Post(ctx, "services", nil, &next), "ask the control of the sandbox itself")
 	require.NoError(t, main.Post(ctx, "delete-service", map[string]string{"id": one.ID}, nil))
 	require.ErrorContains(t, main.Post(ctx, "delete-service", map[string]string{"id": one.ID}, nil), "no service")
 	code, _, _ = s.do(http.MethodGet, "/services/"+one.ID+"/api/Loan/get-loan/"+loan.ID, "")
@@ -57,9 +55,7 @@ func TestServicesMeetNoOther(t *testing.T) {
 	require.NoError(t, main.Get(ctx, "services", nil, &left))
 	assert.Equal(t, []control.Service{two}, left)
 	for range 99 {
-		_, _, err = main.OpenService(ctx)
-		require.NoError(t, err)
+		require.NoError(t, main.Post(ctx, "services", nil, &next))
 	}
-	_, _, err = main.OpenService(ctx)
-	require.ErrorContains(t, err, "100 services are open; send delete-service for one of them")
+	require.ErrorContains(t, main.Post(ctx, "services", nil, &next), "100 services are open; send delete-service for one of them")
 }

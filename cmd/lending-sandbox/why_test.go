@@ -8,24 +8,24 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
 // The page says why a call failed: the answer, and the rule that refused it.
 func TestPageSaysWhy(t *testing.T) {
 	s := start(t, "-log=false", "-control", "-read-lag", "1ms")
 	s.signIn(device)
-	steer := control.Dial(s.url + "/_control/")
+	control := steer.Control{URL: s.url + "/_control"}
 	sub := `{"webhookUri":"http://127.0.0.1:1/x"}`
 	status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?partnerId="+lendingtest.PartnerID, sub)
 	require.Equal(t, http.StatusOK, status)
-	require.NoError(t, steer.Post(t.Context(), "advance", map[string]string{"by": time.Second.String()}, nil))
+	require.NoError(t, control.Post(t.Context(), "advance", map[string]string{"by": time.Second.String()}, nil))
 	_, _, secret := s.do(http.MethodGet, "/api/Webhook/get-subscription?partnerId="+lendingtest.PartnerID, "")
 	require.Contains(t, secret, "whs_")
 	s.do(http.MethodPost, "/api/Application/create-customer", `{"email":"<b>nobody</b>"}`)
 	var loan lendingtest.Loan
-	require.NoError(t, steer.Post(t.Context(), "add-loan", lendingtest.Loan{}, &loan))
+	require.NoError(t, control.Post(t.Context(), "add-loan", lendingtest.Loan{}, &loan))
 	s.do(http.MethodGet, "/api/Loan/get-total-balance/"+loan.ID, "")
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
 
@@ -52,7 +52,7 @@ func TestPageSaysWhy(t *testing.T) {
 	_, header, description := s.do(http.MethodGet, "/openapi.yaml", "")
 	assert.Contains(t, header.Get("Content-Type"), "application/yaml")
 	assert.Contains(t, description, "openapi: 3")
-	require.NoError(t, steer.Fail(t.Context(), "*", lendingtest.Fault{Status: 200, Body: []byte("secret"), Times: -1}))
+	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 200, Body: []byte("secret"), Times: -1}))
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
 	_, _, page = s.do(http.MethodGet, "/", "")
 	assert.Contains(t, page, "A planned fault hit this call: <code>{&#34;status&#34;:200,&#34;body&#34;:&#34;secret&#34;,")

@@ -1,6 +1,6 @@
 // Package control lets another process control a service for tests, in any language: plan faults, read "sent" codes, count
 // executed mutations, move the clock, read the state. CONTROL.md in the folder of lendingtest describes the
-// requests for curl. Go programs call [Dial].
+// requests.
 package control
 
 import (

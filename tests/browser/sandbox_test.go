@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/control"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -67,7 +67,7 @@ func runAll(m *testing.M) (status int, err error) {
 type sandbox struct {
 	*testing.T
 	url, token string
-	control    *control.Client
+	control    steer.Control
 }
 
 func startSandbox(t *testing.T, args ...string) *sandbox {
@@ -82,7 +82,7 @@ func startSandbox(t *testing.T, args ...string) *sandbox {
 	require.NoError(t, err)
 	s := &sandbox{T: t, url: strings.TrimSuffix(strings.TrimSpace(strings.TrimPrefix(first, "The sandbox is at ")),
 		"/")}
-	s.control = control.Dial(s.url + "/_control/")
+	s.control = steer.Control{URL: s.url + "/_control"}
 	return s
 }
 

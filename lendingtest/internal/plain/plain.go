@@ -1,5 +1,5 @@
 // Package plain encodes values for programs in any language: durations like "1m30s", bytes as text.
-// It also leaves out the fields that a response does not have.
+// It also leaves out the fields missing from a response.
 package plain
 
 import (
@@ -59,7 +59,7 @@ type shadowKey struct {
 	wire bool
 }
 
-// shadowOf returns the type without methods in which t is encoded. With wire the fields tagged wire:"-" are missing. The
+// shadowOf returns the type without methods for the encoding of t. With wire the fields tagged wire:"-" are missing. The
 // fields tagged json:"-" are missing in any case.
 func shadowOf(t reflect.Type, wire bool) reflect.Type {
 	if known, ok := shadows.Load(shadowKey{t, wire}); ok {
@@ -90,14 +90,6 @@ func of(v reflect.Value, wire bool) reflect.Value {
 		value.Set(v.FieldByName(f.Name).Convert(f.Type))
 	}
 	return to
-}
-
-// Body encodes any value. A struct without a MarshalJSON of its own is encoded by Marshal.
-func Body(v any) ([]byte, error) {
-	if _, own := v.(json.Marshaler); !own && reflect.ValueOf(v).Kind() == reflect.Struct {
-		return Marshal(v)
-	}
-	return json.Marshal(v)
 }
 
 // Marshal encodes a struct.
