@@ -17,7 +17,6 @@ TESTS     := $(filter ./tests/%,$(MODULES))
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
 MAX_LINES := 450
-GREMLINS  := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 comma     := ,
 # Of tools/go.mod. The gates need these; benchstat and pkgsite are built when a target needs them.
 TOOLS     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint golang.org/x/exp/cmd/apidiff golang.org/x/vuln/cmd/govulncheck \
@@ -88,9 +87,10 @@ flaky: ## Repeat the tests of MODULES (all) under load, COUNT (17) times each wi
 	@trap 'kill $$(jobs -p)' EXIT; for i in $$(seq $$(nproc)); do while :; do :; done & done; \
 	  $(call in-modules,$(MODULES),LENDING_TEST_LONG=1 go test -count $(or $(COUNT),17) -cpu 1$(comma)2$(comma)4 -shuffle on -parallel 6 -timeout 0 -run '$(ONLY)' ./...)
 
-# A mutant may be what guards against a flood: it does not get all of the machine's memory.
-mutants: ## Break the code of the package PKG=./webhook in many places, and list the breaks that its tests do not notice
-	@ulimit -v 16777216 2>/dev/null || true; go run $(GREMLINS) unleash $(or $(PKG),$(error PKG is not set))
+# A break may be of the guard against a flood: it does not get all of the machine's memory.
+mutants: ## Break the code at N (170) random places of the root module, and list the breaks that no test notices; SEED repeats a draw, ONLY=regexp chooses places
+	@copy=$$(mktemp -d); trap 'rm -rf $$copy' EXIT; git ls-files -zco --exclude-standard | tar -c --null -T - | tar -x -C $$copy; \
+	  ulimit -v 16777216 2>/dev/null || true; go -C tools run ./mutants -n $(or $(N),170) -only '$(ONLY)' $(addprefix -seed ,$(SEED)) $$copy
 
 ##@ Gates
 
