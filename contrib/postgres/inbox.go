@@ -68,7 +68,6 @@ type Inbox struct {
 	name    string
 	options InboxOptions
 	claims  opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
-	shared  opaque.Value[*sharing]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -83,7 +82,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{database: d, name: name, options: o, shared: opaque.Hide(&sharing{turns: make(chan struct{}, transactions)})}
+	b := &Inbox{database: d, name: name, options: o}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	return b, nil
 }

@@ -12,49 +12,39 @@ import (
 // unknown, even before its deletion.
 const putEvent = `
 WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())` + unlessSeen + `
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())
+	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
 	RETURNING at)
 INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
-
-const unlessSeen = `
-	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval`
 
 // Put implements [webhook.Inbox]. Put returns after the commit. If the connection breaks during
 // the commit, Put tries again, and returns [webhook.ErrDuplicate] if the first try was
 // committed. The event is in the inbox in both cases.
-//
-// Calls that come while four transactions are in progress wait, and then share a transaction. If that
-// transaction fails, or waits for a transaction of PutTx with the same event, each call gets a
-// transaction of its own.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
-	p, err := b.toPut(event)
+	arguments, err := b.putArguments(event)
 	if err != nil {
 		return err
 	}
-	if err = b.putShared(ctx, p); err == errAlone { //nolint:errorlint // never wrapped
-		var rows int64
-		if rows, err = b.exec(ctx, putEvent, b.arguments(p)...); err == nil && rows == 0 {
-			err = webhook.ErrDuplicate
-		}
+	rows, err := b.exec(ctx, putEvent, arguments...)
+	switch {
+	case err != nil:
+		return err
+	case rows == 0:
+		return webhook.ErrDuplicate
 	}
-	if err == nil {
-		b.claims().LookIn(0)
-	}
-	return err
+	b.claims().LookIn(0)
+	return nil
 }
 
-// toPut refuses a handmade event that no worker could read.
-func (b *Inbox) toPut(event *webhook.Event) (*put, error) {
+// putArguments returns the arguments of putEvent. It refuses a handmade event that no worker could read.
+func (b *Inbox) putArguments(event *webhook.Event) ([]any, error) {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
 		return nil, err
 	}
 	key := sha256.Sum256(body)
-	return &put{key[:], b.options.Encryption.Seal(event), make(chan error, 1)}, nil
+	return []any{b.name, key[:], b.options.Encryption.Seal(event), b.options.Keep}, nil
 }
-
-// arguments returns the arguments of putEvent.
-func (b *Inbox) arguments(p *put) []any { return []any{b.name, p.key, p.body, b.options.Keep} }
 
 // Tx is a transaction of the caller: a [pgx.Tx], or a [pgx.Conn] inside a transaction.
 type Tx interface {
@@ -68,11 +58,11 @@ type Tx interface {
 // REPEATABLE READ or SERIALIZABLE, a commit of that transaction is a serialization failure, after
 // which the caller repeats its transaction.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
-	p, err := b.toPut(event)
+	arguments, err := b.putArguments(event)
 	if err != nil {
 		return err
 	}
-	tag, err := tx.Exec(ctx, b.sql(putEvent), b.arguments(p)...)
+	tag, err := tx.Exec(ctx, b.sql(putEvent), arguments...)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = webhook.ErrDuplicate
 	}
