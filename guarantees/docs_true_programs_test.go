@@ -26,7 +26,7 @@ func TestWebhooksInDocuments(t *testing.T) {
 		return nil
 	}
 
-	inbox := webhook.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	inbox := webhook.NewMemoryInbox() // contrib/bolt and contrib/postgres have those that survive
 	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
 	require.NoError(t, err)
 	http.Handle("/webhooks", receiver)

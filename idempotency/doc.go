@@ -18,8 +18,8 @@
 // is done costs one read of the store.
 //
 // A store in memory ends with its process. Durable stores are in the modules contrib/bolt (one
-// process), contrib/redis and contrib/postgres (any number of replicas). Your own [store.Store]
-// must pass lendingtest/storetest.IdempotencyStore.
+// process) and contrib/postgres (any number of replicas). Your own [store.Store] must pass
+// lendingtest/storetest.IdempotencyStore.
 //
 // # Keys
 //

@@ -21,6 +21,6 @@
 // [NewConsumer] does all of this, with the subscription, its secret and an orderly shutdown.
 // [DeadLetters] lists, redrives and drops events whose tries all failed.
 //
-// [NewMemoryInbox] is for tests. The module contrib/bolt stores events in a file, contrib/redis
-// and contrib/postgres store them for several processes.
+// [NewMemoryInbox] is for tests. The module contrib/bolt stores events in a file, for a single
+// process; contrib/postgres stores them for several processes.
 package webhook

@@ -111,7 +111,7 @@ func ExampleSecretsFunc() {
 
 // An inbox answers the service as soon as the event is stored. A worker handles it later.
 func ExampleWork() {
-	inbox := webhook.NewMemoryInbox() // those of contrib/bolt, contrib/redis and contrib/postgres survive the process
+	inbox := webhook.NewMemoryInbox() // those of contrib/bolt and contrib/postgres survive the process
 	event := must(webhook.Parse([]byte(loanOpened)))
 	fmt.Println("accepted:", inbox.Put(context.Background(), event)) // the EventFunc of a receiver
 

@@ -7,9 +7,9 @@ import (
 
 // Inbox stores accepted events until a worker has handled them: see the package documentation.
 //
-// contrib/bolt stores events in a file of a single process, contrib/redis and contrib/postgres
-// for several processes, and [NewMemoryInbox] in memory, for tests. The suite of package
-// lendingtest/storetest tests an inbox of your own.
+// contrib/bolt stores events in a file of a single process, contrib/postgres for several processes,
+// and [NewMemoryInbox] in memory, for tests. The suite of package lendingtest/storetest tests an
+// inbox of your own.
 //
 // Done, Retry and DeadLetter may be called twice for an entry, or after its claim has expired.
 // Done removes the event in each case. Retry and DeadLetter change nothing if the event is gone

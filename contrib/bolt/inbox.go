@@ -85,7 +85,7 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	}
 	had := &known{seen: map[[sha256.Size]byte]struct{}{}}
 	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, encryption: o.Encryption, known: opaque.Hide(had)}
-	inbox.claims = opaque.Hide(claimer.New(source{inbox}, claimer.Options{Poll: time.Hour})) // no other process puts events
+	inbox.claims = opaque.Hide(claimer.New(inbox.claim, time.Hour)) // no other process puts events
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
@@ -200,13 +200,10 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	return b.claims().Take(ctx, false)
 }
 
-// source is the inbox for its claimer.
-type source struct{ *Inbox }
-
-// Claim implements [claimer.Source]. A read comes first, because a commit waits for the disk.
-func (s source) Claim(ctx context.Context, _ claimer.Ask) (seen claimer.Seen[*webhook.InboxEntry], err error) {
+// claim is a [claimer.Source]. A read comes first, because a commit waits for the disk.
+func (b *Inbox) claim(ctx context.Context, _ bool) (seen claimer.Seen[*webhook.InboxEntry], err error) {
 	var key []byte
-	err = s.file().view(func(tx *bbolt.Tx) error {
+	err = b.file().view(func(tx *bbolt.Tx) error {
 		key, seen.Next = peek(tx)
 		return nil
 	})
@@ -214,12 +211,12 @@ func (s source) Claim(ctx context.Context, _ claimer.Ask) (seen claimer.Seen[*we
 		return seen, err
 	}
 	var refused error
-	err = s.update(ctx, func(tx *bbolt.Tx) (_ bool, err error) {
+	err = b.update(ctx, func(tx *bbolt.Tx) (_ bool, err error) {
 		seen.Entry, refused = nil, nil // the function may run again
 		if key, seen.Next = peek(tx); key == nil {
 			return false, nil
 		}
-		seen.Entry, refused, err = s.claimed(tx, key)
+		seen.Entry, refused, err = b.claimed(tx, key)
 		return true, err
 	})
 	seen.Found = seen.Entry != nil

@@ -83,7 +83,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 		return nil, err
 	}
 	b := &Inbox{database: d, name: name, options: o}
-	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
+	b.claims = opaque.Hide(claimer.New((&source{Inbox: b}).claim, o.Poll))
 	return b, nil
 }
 

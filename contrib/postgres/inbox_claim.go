@@ -45,14 +45,14 @@ type source struct {
 
 type seen = claimer.Seen[*webhook.InboxEntry]
 
-// Claim implements [claimer.Source].
-func (s *source) Claim(ctx context.Context, ask claimer.Ask) (found seen, err error) {
+// claim is a [claimer.Source].
+func (s *source) claim(ctx context.Context, relaxed bool) (found seen, err error) {
 	if err := s.forgetKeys(ctx); err != nil {
 		return found, err
 	}
 	began := time.Now()
 	claim, from := s.plan(began)
-	entry, due, err := s.take(ctx, ask.Relaxed, claim, from)
+	entry, due, err := s.take(ctx, relaxed, claim, from)
 	s.note(claim, due, err)
 	if err != nil || !due.IsZero() {
 		return seen{Entry: entry, Found: err == nil}, err

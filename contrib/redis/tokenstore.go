@@ -1,9 +1,15 @@
+// Package lendingredis keeps the token that the replicas of a program share in Redis.
+//
+// The other stores of this project are in databases, because a lost event or entry can cost money:
+// see contrib/README.md.
 package lendingredis
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -55,16 +61,35 @@ func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
 		Version format.Version `redis:"format"`
 	}
 	err := s.client().HMGet(ctx, s.key, "fence", "data", "format").Scan(&fields)
-	if err := cmp.Or(err, fields.Version.Check(keysVersion, "the token in Redis")); err != nil {
+	if err := cmp.Or(err, fields.Version.Check(hashVersion, tokenName)); err != nil {
 		return lending.StoredToken{}, err
 	}
 	return lending.StoredToken{Fence: fields.Fence, Data: lending.NewSecret(fields.Data)}, nil
 }
 
+const (
+	// hashVersion is the version of the hash. A newer hash has its version in the field "format".
+	hashVersion format.Version = 1
+	tokenName                  = "the token in Redis"
+)
+
 // known ends a script that meets a token of a newer release.
 const known = `
 local written = redis.call('HGET', KEYS[1], 'format')
 if written and tonumber(written) > 1 then return redis.error_reply('NEWER ' .. written) end`
+
+// ofNewer returns the error of a script that has met a token of a newer release.
+func ofNewer(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text, newer := strings.CutPrefix(err.Error(), "NEWER "); newer {
+		written, _, _ := strings.Cut(text, " ")
+		version, _ := strconv.Atoi(written)
+		return cmp.Or(format.Version(version).Check(hashVersion, tokenName), err)
+	}
+	return err
+}
 
 var save = redis.NewScript(known + `
 if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then return 0 end
@@ -88,7 +113,7 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 	if err == nil && !saved {
 		return lending.ErrFenced
 	}
-	return ofNewer(err, "the token in Redis")
+	return ofNewer(err)
 }
 
 // The time of a lease is that of the Redis server, so the clocks of the replicas do not matter.
@@ -120,7 +145,7 @@ func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duratio
 	if errors.Is(err, redis.Nil) {
 		return 0, lending.ErrLeaseHeld
 	}
-	return fence, ofNewer(err, "the token in Redis")
+	return fence, ofNewer(err)
 }
 
 var release = redis.NewScript(known + `
@@ -129,5 +154,5 @@ return 1`)
 
 // Release implements [lending.TokenStore].
 func (s *TokenStore) Release(ctx context.Context, owner string) error {
-	return ofNewer(release.Run(ctx, s.client(), []string{s.key}, owner).Err(), "the token in Redis")
+	return ofNewer(release.Run(ctx, s.client(), []string{s.key}, owner).Err())
 }

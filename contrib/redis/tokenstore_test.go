@@ -18,8 +18,7 @@ func stored(fence int64, text string) lending.StoredToken {
 }
 
 func TestTokenStoreKeepsItsContract(t *testing.T) {
-	client := startRedis(t).client()
-	defer client.Close()
+	client, _ := startRedis(t)
 	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 		return func() lending.TokenStore { return tokenStore(t, client, t.Name()) }
 	})
@@ -41,8 +40,7 @@ func TestTokenStoreNeedsAClientAndAKey(t *testing.T) {
 
 func TestTokenStoreFencesRiseAfterALossOfData(t *testing.T) {
 	ctx := t.Context()
-	client := startRedis(t).client()
-	defer client.Close()
+	client, _ := startRedis(t)
 	store := tokenStore(t, client, "lending:token")
 	first, err := store.Acquire(ctx, "a", time.Minute)
 	require.NoError(t, err)
@@ -55,8 +53,7 @@ func TestTokenStoreFencesRiseAfterALossOfData(t *testing.T) {
 
 func TestTokenStoreClockWasAhead(t *testing.T) {
 	ctx := t.Context()
-	client := startRedis(t).client()
-	defer client.Close()
+	client, _ := startRedis(t)
 	store := tokenStore(t, client, "lending:token")
 	_, err := store.Acquire(ctx, "gone", 100*time.Millisecond)
 	require.NoError(t, err)
@@ -74,8 +71,7 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 
 func TestTokenStoreKeyExpires(t *testing.T) {
 	ctx := t.Context()
-	client := startRedis(t).client()
-	defer client.Close()
+	client, _ := startRedis(t)
 	store := tokenStore(t, client, "lending:token")
 	left := func() float64 { return client.PTTL(ctx, "lending:token").Val().Seconds() }
 	fence, err := store.Acquire(ctx, "a", 10*time.Second)

@@ -17,17 +17,9 @@ const (
 	farewell = 2 * time.Second  // for a request in progress when its worker leaves: it may have claimed an event
 )
 
-// Source claims events of type E in a store.
-type Source[E any] interface {
-	// Claim claims an event. With an error, Next of Seen is 0.
-	Claim(ctx context.Context, ask Ask) (Seen[E], error)
-}
-
-// Ask is a request for an event.
-type Ask struct {
-	Relaxed bool          // the claim need not survive the server
-	Wait    time.Duration // wait of a blocking source for an event; 0 for none
-}
+// Source claims an event of type E in a store. A relaxed claim need not survive the server. With an
+// error, Next of Seen is 0.
+type Source[E any] func(ctx context.Context, relaxed bool) (Seen[E], error)
 
 // Seen is the result of a request.
 type Seen[E any] struct {
@@ -36,16 +28,10 @@ type Seen[E any] struct {
 	Next  time.Duration // time until the next due event; negative if unknown
 }
 
-// Options are the settings of a [Claimer].
-type Options struct {
-	Poll   time.Duration // longest time between two requests
-	Blocks bool          // whether the source waits for new events itself, for Ask.Wait
-}
-
 // Claimer serves the workers of a process.
 type Claimer[E any] struct {
 	source  Source[E]
-	options Options
+	poll    time.Duration // longest time between two requests
 	turns   chan struct{} // of the workers that ask, or wait until it is time to ask
 	changed chan struct{} // signals an earlier next
 
@@ -54,15 +40,9 @@ type Claimer[E any] struct {
 	more bool      // a backlog: the last request found an event
 }
 
-// New returns the claimer of a source. A source that blocks gets one request at a time.
-func New[E any](source Source[E], options Options) *Claimer[E] {
-	turns := atOnce
-	if options.Blocks {
-		turns = 1
-	}
-	return &Claimer[E]{
-		source: source, options: options, turns: make(chan struct{}, turns), changed: make(chan struct{}, 1),
-	}
+// New returns the claimer of a source, with at most poll between two requests.
+func New[E any](source Source[E], poll time.Duration) *Claimer[E] {
+	return &Claimer[E]{source: source, poll: poll, turns: make(chan struct{}, atOnce), changed: make(chan struct{}, 1)}
 }
 
 // Take waits for an event. An event that was claimed when ctx ended is returned.
@@ -73,12 +53,11 @@ func (c *Claimer[E]) Take(ctx context.Context, relaxed bool) (none E, err error)
 	case <-ctx.Done():
 	}
 	for ctx.Err() == nil {
-		wait := c.wait()
-		if wait > 0 && !c.options.Blocks {
+		if wait := c.wait(); wait > 0 {
 			_ = backoff.Wait(ctx, wait, c.changed)
 			continue
 		}
-		seen, err := c.claim(ctx, Ask{relaxed, wait})
+		seen, err := c.claim(ctx, relaxed)
 		if seen.Found || err != nil && ctx.Err() == nil {
 			return seen.Entry, err
 		}
@@ -112,7 +91,7 @@ func (c *Claimer[E]) wait() time.Duration {
 	now := time.Now()
 	wait := max(0, c.next.Sub(now))
 	if wait == 0 {
-		c.next = now.Add(c.options.Poll)
+		c.next = now.Add(c.poll)
 	}
 	if c.more {
 		return 0
@@ -122,13 +101,13 @@ func (c *Claimer[E]) wait() time.Duration {
 
 // claim asks the source. The end of ctx does not end the request at once, because nobody would know
 // of its claim. After a failure or a panic, the next request is due at once.
-func (c *Claimer[E]) claim(ctx context.Context, ask Ask) (seen Seen[E], err error) {
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+ask.Wait)
+func (c *Claimer[E]) claim(ctx context.Context, relaxed bool) (seen Seen[E], err error) {
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
 	next := time.Duration(0)
 	defer func() { c.note(seen.Found, next) }()
-	seen, err = c.source.Claim(asking, ask)
+	seen, err = c.source(asking, relaxed)
 	next = seen.Next // 0 after a failure
 	return seen, err
 }
@@ -137,7 +116,7 @@ func (c *Claimer[E]) claim(ctx context.Context, ask Ask) (seen Seen[E], err erro
 func (c *Claimer[E]) note(found bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.more = found && !c.options.Blocks; next >= 0 {
+	if c.more = found; next >= 0 {
 		c.lookAt(time.Now().Add(next))
 	}
 }

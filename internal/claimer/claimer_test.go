@@ -16,16 +16,15 @@ import (
 
 // source has events that are due, in order. A request takes some time.
 type source struct {
-	mu      sync.Mutex
-	due     []string
-	asked   []claimer.Ask
-	asking  int // requests in progress
-	most    int // at the same time
-	takes   time.Duration
-	next    time.Duration
-	fails   error
-	panics  bool
-	arrived chan struct{} // wakes a blocking request
+	mu     sync.Mutex
+	due    []string
+	asked  []bool // whether each request was for a relaxed claim
+	asking int    // requests in progress
+	most   int    // at the same time
+	takes  time.Duration
+	next   time.Duration
+	fails  error
+	panics bool
 }
 
 func (s *source) put(event string) {
@@ -34,10 +33,10 @@ func (s *source) put(event string) {
 	s.due = append(s.due, event)
 }
 
-func (s *source) Claim(ctx context.Context, ask claimer.Ask) (seen claimer.Seen[string], err error) {
+func (s *source) claim(ctx context.Context, relaxed bool) (seen claimer.Seen[string], err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, ask)
+	s.asked = append(s.asked, relaxed)
 	s.asking++
 	s.most = max(s.most, s.asking)
 	if s.panics {
@@ -46,8 +45,7 @@ func (s *source) Claim(ctx context.Context, ask claimer.Ask) (seen claimer.Seen[
 	}
 	s.mu.Unlock()
 	select {
-	case <-time.After(s.takes + ask.Wait):
-	case <-s.arrived:
+	case <-time.After(s.takes):
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -61,9 +59,6 @@ func (s *source) Claim(ctx context.Context, ask claimer.Ask) (seen claimer.Seen[
 		return claimer.Seen[string]{Next: s.next}, nil
 	}
 	seen = claimer.Seen[string]{Entry: s.due[0], Found: true}
-	if ask.Wait > 0 {
-		seen.Next = -1
-	}
 	s.due = s.due[1:]
 	return seen, nil
 }
@@ -99,7 +94,7 @@ func TestIdleWorkersAskOnceInPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{next: -1, takes: time.Millisecond}
-		c := claimer.New(s, claimer.Options{Poll: time.Minute})
+		c := claimer.New(s.claim, time.Minute)
 		events := works(t, c, 64)
 		<-time.After(time.Hour - time.Second)
 		assert.Equal(t, 60, s.requests())
@@ -127,7 +122,7 @@ func TestLookInMovesTheNextRequestForward(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &source{next: -1, takes: time.Second}
-				c := claimer.New(s, claimer.Options{Poll: time.Hour})
+				c := claimer.New(s.claim, time.Hour)
 				events := works(t, c, 4)
 				<-time.After(test.before)
 				start := time.Now()
@@ -149,7 +144,7 @@ func TestTakeAsksWhenAnEventIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{next: time.Minute}
-		events := works(t, claimer.New(s, claimer.Options{Poll: time.Hour}), 4)
+		events := works(t, claimer.New(s.claim, time.Hour), 4)
 		<-time.After(time.Minute - time.Second)
 		s.put("a")
 		s.put("b")
@@ -161,20 +156,18 @@ func TestTakeAsksWhenAnEventIsDue(t *testing.T) {
 
 func TestBacklogHasFourRequestsAtOnce(t *testing.T) {
 	t.Parallel()
-	for blocks, most := range map[bool]int{false: 4, true: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &source{next: -1, takes: time.Second}
-			for range 40 {
-				s.put("a")
-			}
-			events := works(t, claimer.New(s, claimer.Options{Poll: time.Minute, Blocks: blocks}), 64)
-			for range 40 {
-				<-events
-			}
-			synctest.Wait()
-			assert.Equal(t, most, s.most, "blocks: %t", blocks)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{next: -1, takes: time.Second}
+		for range 40 {
+			s.put("a")
+		}
+		events := works(t, claimer.New(s.claim, time.Minute), 64)
+		for range 40 {
+			<-events
+		}
+		synctest.Wait()
+		assert.Equal(t, 4, s.most)
+	})
 }
 
 func TestFailureOrPanicAsksAgainAtOnce(t *testing.T) {
@@ -182,7 +175,7 @@ func TestFailureOrPanicAsksAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("a failure")
 		s := &source{due: []string{"a"}, fails: failed}
-		c := claimer.New(s, claimer.Options{Poll: time.Hour})
+		c := claimer.New(s.claim, time.Hour)
 		_, err := c.Take(t.Context(), false)
 		require.ErrorIs(t, err, failed)
 		s.panics = true
@@ -192,24 +185,7 @@ func TestFailureOrPanicAsksAgainAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "a", event)
 		assert.Zero(t, time.Since(start))
-		assert.True(t, s.asked[2].Relaxed)
-	})
-}
-
-func TestBlockingSourceWaitsItself(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &source{next: -1, arrived: make(chan struct{})}
-		events := works(t, claimer.New(s, claimer.Options{Poll: 20 * time.Second, Blocks: true}), 4)
-		<-time.After(200*time.Second + time.Millisecond)
-		assert.Equal(t, 22, s.requests(), "one that looks, and one that waits, in each Poll")
-		s.put("a")
-		start := time.Now()
-		s.arrived <- struct{}{}
-		assert.Equal(t, "a", <-events)
-		assert.Zero(t, time.Since(start))
-		synctest.Wait()
-		assert.Equal(t, 23, s.requests(), "the next waits again")
+		assert.True(t, s.asked[2])
 	})
 }
 
@@ -233,13 +209,12 @@ func TestTakeReturnsWhenItsContextHasEnded(t *testing.T) {
 				if test.takes > 0 {
 					s.put("a")
 				}
-				queues := test.takes == time.Second // a second worker, behind the only turn
-				c := claimer.New(s, claimer.Options{Poll: 2 * time.Hour, Blocks: queues})
+				c := claimer.New(s.claim, 2*time.Hour)
 				ctx, cancel := context.WithTimeout(t.Context(), test.after)
 				defer cancel()
 				start := time.Now()
 				var group sync.WaitGroup
-				if queues {
+				for range 4 { // three with a turn, and one behind them
 					group.Go(func() {
 						<-time.After(time.Millisecond)
 						_, err := c.Take(ctx, false)
@@ -264,7 +239,7 @@ func TestTakeReturnsWhenItsContextHasEnded(t *testing.T) {
 func TestTakeFailsWhenASourceHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := claimer.New(&source{takes: time.Hour}, claimer.Options{Poll: time.Minute})
+		c := claimer.New((&source{takes: time.Hour}).claim, time.Minute)
 		start := time.Now()
 		_, err := c.Take(t.Context(), false)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

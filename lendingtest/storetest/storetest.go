@@ -2,10 +2,9 @@
 // of this library and of contrib pass the same suites:
 //
 //	func TestTokenStoreKeepsItsContract(t *testing.T) {
-//		client := startRedis(t).client()
-//		defer client.Close()
+//		database := openDatabase(t)
 //		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-//			return func() lending.TokenStore { return tokenStore(t, client, t.Name()) }
+//			return func() lending.TokenStore { return tokenStore(t, database, t.Name()) }
 //		})
 //	}
 //
