@@ -139,9 +139,15 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 	return post[*FullApplicationUser](ctx, s.client, r)
 }
 
-// forToken marks a step of a sign-in, whose only evidence of success is the token in its response.
+// forToken marks a step of a sign-in. The only evidence of its success is the token in its response.
 func (r request) forToken() request {
-	r.anonymous, r.signIn, r.tokenTells = true, true, true
+	r.anonymous, r.signIn = true, true
+	r.proof.accepts = func(a *answer) error {
+		if string(a.content().body) == "false" {
+			return errSaysNo
+		}
+		return nil
+	}
 	return r
 }
 

@@ -36,7 +36,7 @@ func (b batch[T]) check(c *checks) {
 // Route: POST /api/ApplicationBulk/create-customers
 func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserRequest) ([]UserResponse, error) {
 	r := route("/api/ApplicationBulk/create-customers").checkedBy("Customers.GetByEmail")
-	r.body, r.batch = batch[UserRequest](customers), len(customers)
+	r.body, r.proof.records = batch[UserRequest](customers), len(customers)
 	return post[[]UserResponse](ctx, s.client, r)
 }
 
@@ -49,6 +49,6 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 // Route: POST /api/ApplicationBulk/create-applications
 func (s *BulkService) CreateApplications(ctx context.Context, applications []ApplicationRequest) ([]ApplicationResponse, error) {
 	r := route("/api/ApplicationBulk/create-applications").checkedBy("Applications.ListByCustomer")
-	r.body, r.batch = batch[ApplicationRequest](applications), len(applications)
+	r.body, r.proof.records = batch[ApplicationRequest](applications), len(applications)
 	return post[[]ApplicationResponse](ctx, s.client, r)
 }

@@ -4,27 +4,32 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
 // get calls a route that changes nothing. The client may repeat the call.
 func get[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodGet, Read
-	return call[T](ctx, c, r)
+	return do[T](ctx, c, r)
 }
 
 // mutatingGet calls a GET that changes state. The client sends it at most once.
 func mutatingGet[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodGet, Mutation
-	return call[T](ctx, c, r)
+	return do[T](ctx, c, r)
 }
 
 // post calls a POST. The client sends it at most once.
 func post[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodPost, Mutation
-	return call[T](ctx, c, r)
+	return do[T](ctx, c, r)
 }
 
 // postNoContent calls a POST without a declared response. The client sends it at most once.
@@ -33,86 +38,153 @@ func postNoContent(ctx context.Context, c *carrier, r request) error {
 	return err
 }
 
-// call builds the request, sends it and judges the answer. The first error ends the call, and
+// carrier sends the calls of a client. The services hold the carrier, which knows neither the
+// services nor the client.
+type carrier struct {
+	hidden opaque.Value[*settings]
+	// doOnce sends a mutation that has a key; nil if the client has no layer for keys.
+	doOnce func(ctx context.Context, c *call) (answered bool, err error)
+}
+
+func (c *carrier) settings() *settings { return c.hidden() }
+
+// call is a call of a method.
+type call struct {
+	exchange
+
+	carrier *carrier
+	seen    Call         // by the observers
+	ends    []func(Call) // functions of the observers for the end of the call
+}
+
+// do builds the request, sends it and judges the answer. The first error ends the call, and
 // done runs after any. A mutation with a key goes through the layer of [WithIdempotency]: the
 // layer sends it, or returns the response of an earlier call.
-func call[T any](ctx context.Context, c *carrier, r request) (result T, err error) {
-	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
+func do[T any](ctx context.Context, carrier *carrier, r request) (result T, err error) {
+	r.proof.result = reflect.TypeFor[T]()
+	c := &call{carrier: carrier, exchange: exchange{settings: carrier.settings(), request: r}}
 	err = errPanicked
-	defer func() { x.done(err) }()
-	err = x.perform(x.begin(x.takeKey(ctx)), reflect.ValueOf(&result).Elem())
+	defer func() { c.done(err) }()
+	err = c.perform(c.begin(c.takeKey(ctx)), reflect.ValueOf(&result).Elem())
 	return result, err
 }
 
 // perform makes the call and decodes its answer into result.
-func (x *exchange) perform(ctx context.Context, result reflect.Value) (err error) {
+func (c *call) perform(ctx context.Context, result reflect.Value) (err error) {
 	capture := captured(ctx)
-	if err := x.build(); err != nil {
+	if err := c.build(); err != nil {
 		return err
 	}
-	ctx = x.bound(ctx)
-	defer x.stop()
+	ctx = c.bound(ctx)
+	defer c.sends.stop()
 	var answered bool
-	if x.key == nil {
-		err = x.deliver(ctx)
+	if c.key == nil {
+		err = c.deliver(ctx)
 		answered = err == nil
 	} else {
-		answered, err = x.client.settings().doOnce(ctx, x)
+		answered, err = c.carrier.doOnce(ctx, c)
 	}
-	capture.keep(x.answer)
+	capture.keep(c.answer.Response)
 	if !answered {
 		return err
 	}
-	return cmp.Or(err, x.judge(result)) // the layer may return an answer and an error
+	return cmp.Or(err, c.judge(result)) // the layer may return an answer and an error
 }
 
-// takeKey moves the key from ctx to the exchange, so that no call on the way has the key. It
+// build checks the request, and makes its address and its payload. The error has every broken
+// rule of the request.
+func (c *call) build() (err error) {
+	c.payload, err = c.request.prepare(c.key != nil)
+	if err == nil && c.key != nil {
+		err = c.checkKey()
+	}
+	if err == nil {
+		c.address = c.request.address(c.settings.base)
+	}
+	return err
+}
+
+// judge decodes the answer into result, or returns why the answer is no success.
+func (c *call) judge(result reflect.Value) error {
+	if c.answer.noRecord {
+		if result.Kind() == reflect.Pointer {
+			result.Set(reflect.New(result.Type().Elem()))
+		}
+		return nil
+	}
+	if err := c.failure(); err != nil {
+		return err
+	}
+	return c.lost(c.request.proof.decode(&c.answer, c.request.effect, result))
+}
+
+// takeKey moves the key from ctx to the call, so that no call on the way has the key. It
 // also marks the checks of a layer.
-func (x *exchange) takeKey(ctx context.Context) context.Context {
+func (c *call) takeKey(ctx context.Context) context.Context {
 	switch key := keyIn(ctx); {
 	case key == nil:
 	case !key.check:
-		x.key = key
+		c.key = key
 		return withoutKey(ctx)
-	case x.request.effect == Read:
-		x.call.Idempotency = idempotencyCheck
+	case c.request.effect == Read:
+		c.idempotency = idempotencyCheck
 	}
 	return ctx
 }
 
-// bound gives ctx an end: a deadline if there is none, and x.stop. A call with a key always has
+// bound gives ctx an end: a deadline if there is none, and c.sends.stop. A call with a key always has
 // a deadline, for which other calls with the key can wait.
-func (x *exchange) bound(ctx context.Context) context.Context {
+func (c *call) bound(ctx context.Context) context.Context {
 	switch _, ok := ctx.Deadline(); {
-	case !x.request.isUpload() && (x.key != nil || !ok):
-		ctx, x.stop = context.WithTimeout(ctx, callTimeout)
-	case x.key != nil && !ok:
-		ctx, x.stop = context.WithTimeout(ctx, uploadLease)
+	case !c.request.isUpload() && (c.key != nil || !ok):
+		ctx, c.sends.stop = context.WithTimeout(ctx, callTimeout)
+	case c.key != nil && !ok:
+		ctx, c.sends.stop = context.WithTimeout(ctx, uploadLease)
 	default:
-		ctx, x.stop = context.WithCancel(ctx)
+		ctx, c.sends.stop = context.WithCancel(ctx)
 	}
 	return ctx
 }
 
 // begin tells the observers of the start of a call, and returns the context for the call.
-func (x *exchange) begin(ctx context.Context) context.Context {
-	observers := x.client.settings().callObservers
+func (c *call) begin(ctx context.Context) context.Context {
+	observers := c.settings.callObservers
 	if len(observers) == 0 {
 		return ctx
 	}
-	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Idempotency: x.call.Idempotency}
-	return begin(ctx, observers, x.call, &x.ends)
+	c.seen = Call{Method: c.request.method, Route: c.request.path, Effect: c.request.effect, Start: time.Now(), Idempotency: c.idempotency}
+	return begin(ctx, observers, c.seen, &c.ends)
 }
 
 // done tells the observers of the end of the call.
-func (x *exchange) done(err error) {
-	if len(x.ends) == 0 {
+func (c *call) done(err error) {
+	if len(c.ends) == 0 {
 		return
 	}
-	x.call.Duration = time.Since(x.call.Start)
-	x.call.Attempts, x.call.StatusCode, x.call.Protocol, x.call.Err = x.sent(), x.answer.StatusCode, x.protocol, err
-	if x.call.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
-		x.call.Outcome = x.outcome()
+	c.seen.Duration, c.seen.Idempotency = time.Since(c.seen.Start), c.idempotency
+	c.seen.Attempts, c.seen.StatusCode, c.seen.Protocol, c.seen.Err = c.sent(), c.answer.StatusCode, c.answer.protocol, err
+	if c.seen.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
+		c.seen.Outcome = c.outcome()
 	}
-	end(x.ends, x.call)
+	end(c.ends, c.seen)
+}
+
+const (
+	// maxKey is the largest length of a key in bytes.
+	maxKey = 256
+	// uploadLease bounds an upload with a key and without a deadline.
+	uploadLease = time.Hour
+)
+
+// checkKey reports an invalid key, and a key for a call that takes none.
+func (c *call) checkKey() error {
+	var rules checks
+	key := c.key.name
+	rules.that(key != "", "key", CodeRequired, "must not be empty")
+	rules.that(len(key) <= maxKey, "key", CodeLength, fmt.Sprintf("must have at most %d bytes", maxKey))
+	rules.that(utf8.ValidString(key) && !strings.ContainsFunc(key, isControl), "key", CodeUnsafe, "must not hold control characters or invalid UTF-8")
+	rules.that(c.request.effect == Mutation, "key", CodeConflict, "is for mutations: a read needs none")
+	rules.that(!c.request.signIn, "key", CodeConflict, "is not for a sign-in, which is begun anew")
+	rules.that(c.carrier.doOnce != nil, "key", CodeConflict, "needs a client with WithIdempotency")
+	return rules.err(c.request.method, c.request.path)
 }

@@ -2,21 +2,45 @@ package lending
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
-	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
-	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/verdict"
 )
+
+// answer is the last response of the service to a call.
+type answer struct {
+	Response
+
+	protocol string
+	noRecord bool // the mutation happened, and the layer has no record of the response
+
+	parsed parsedAnswer // see [answer.content]
+}
+
+// parsedAnswer is the content of a response, found in a single pass.
+type parsedAnswer struct {
+	known  bool
+	text   []byte // without a byte order mark
+	body   []byte // text without surrounding white space
+	valid  bool   // body is a JSON value; false without a status of success
+	failed string // the member that reports a failure; "" if there is none
+}
+
+// proof is what a 2xx response needs to be a success of a route.
+type proof struct {
+	result  reflect.Type // of the call
+	records int          // sent in a bulk creation; 0 for other calls
+	// accepts replaces the general rule: it returns why a response is no success.
+	accepts func(*answer) error
+	// fits returns why a result is not the requested record; nil accepts any record.
+	fits func(result any) *shapeError
+}
 
 // The content that a 2xx response needs to be a success, for all routes:
 //
@@ -40,19 +64,19 @@ import (
 // records or with a record that reports a failure; any other content for an upload or a
 // confirmed withdrawal. The caller judges the response of [Client.Do].
 
-// content returns the content of the answer.
-func (x *exchange) content() *parsedAnswer {
-	if !x.parsed.known {
-		x.parsed = parseAnswer(&x.answer)
+// content returns the content of the response.
+func (a *answer) content() *parsedAnswer {
+	if !a.parsed.known {
+		a.parsed = parseAnswer(&a.Response)
 	}
-	return &x.parsed
+	return &a.parsed
 }
 
 // parseAnswer parses the body of a response.
-func parseAnswer(answer *Response) parsedAnswer {
-	s := parsedAnswer{known: true, text: bytes.TrimPrefix(answer.Body, utf8BOM)}
+func parseAnswer(response *Response) parsedAnswer {
+	s := parsedAnswer{known: true, text: bytes.TrimPrefix(response.Body, utf8BOM)}
 	s.body = bytes.Trim(s.text, " \t\r\n") // the white space of JSON
-	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
+	if !isSuccess(response.StatusCode) {
 		return s
 	}
 	if len(s.body) == 0 || s.body[0] != '{' {
@@ -66,61 +90,25 @@ func parseAnswer(answer *Response) parsedAnswer {
 	return s
 }
 
-// judge decodes the answer into result, or returns why the answer is no success.
-func (x *exchange) judge(result reflect.Value) error {
-	if x.noRecord {
-		if result.Kind() == reflect.Pointer {
-			result.Set(reflect.New(x.result.Elem()))
-		}
-		return nil
-	}
-	if err := x.failure(); err != nil {
-		return err
-	}
-	return x.lost(x.decode(result))
-}
-
-// failure returns the error of a response that is no success, nil for a success.
-func (x *exchange) failure() error {
-	if status := x.answer.StatusCode; status < 200 || status >= 300 {
-		cause := x.err
-		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
-			cause = errHTML
-		}
-		return x.failed(cause)
-	}
-	return x.lost(x.doubt())
-}
-
-// lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.
-func (x *exchange) lost(cause error) error {
-	if cause == nil {
-		return nil
-	}
-	e := x.failed(cause)
-	if e.Outcome == OutcomeDone && x.key == nil { // whole, and no repetition decodes it; a layer checks or asks a person
-		e.said = &Next{Person: true}
-	}
-	return e
-}
+func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
 // doubt returns why a 2xx response does not prove that the mutation happened. It works before
 // decoding, and on a cut response.
-func (x *exchange) doubt() error {
-	content, media := x.content(), mediaType(x.answer.Header)
+func (p *proof) doubt(a *answer) error {
+	content, media := a.content(), mediaType(a.Header)
 	switch {
 	case media == "text/html" || media != "text/plain" && bytes.HasPrefix(content.body, []byte("<")):
 		return errHTML
-	case x.result == recordType: // of Client.Do
+	case p.result == recordType: // of Client.Do
 		return nil
-	case content.failed != "" && !x.request.tokenTells:
-		return hidden("the answer reports a failure: "+content.failed, nil)
-	case x.request.acceptance != nil:
-		return x.request.acceptance(x)
-	case string(content.body) == "false" && x.result != reflect.TypeFor[bool]():
+	case p.accepts != nil:
+		return p.accepts(a)
+	case content.failed != "":
+		return a.reportsFailure()
+	case p.result != reflect.TypeFor[bool]() && string(content.body) == "false":
 		return errSaysNo
-	case x.request.batch > 0 && content.valid && content.body[0] == '[':
-		return doubtOfBatch(content.body, x.request.batch)
+	case p.records > 0 && content.valid && content.body[0] == '[':
+		return doubtOfBatch(content.body, p.records)
 	}
 	return nil
 }
@@ -130,7 +118,7 @@ func doubtOfBatch(body []byte, sent int) error {
 	n := 0
 	for at := range jsonsplit.Elements(body) {
 		if member := verdict.FailureIn(body[at.From:at.To]); member != "" {
-			return hidden(fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil)
+			return reported(fmt.Sprintf("[%d].%s", n, member))
 		}
 		n++
 	}
@@ -140,144 +128,53 @@ func doubtOfBatch(body []byte, sent int) error {
 	return nil
 }
 
+// reportsFailure returns the failure that the response reports, nil if there is none.
+func (a *answer) reportsFailure() error {
+	if member := a.content().failed; member != "" {
+		return reported(member)
+	}
+	return nil
+}
+
+func reported(member string) error { return hidden("the answer reports a failure: "+member, nil) }
+
 var (
-	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold; check the TokenSource")
-	errNoTokens       = hidden("the client has no source of tokens; use WithCredentials or WithTokenSource", ErrSignInRequired)
+	errHTML   error = redact.Text("the answer is HTML, not JSON")
+	errSaysNo       = hidden("the answer is false", nil)
+	errFewer        = hidden("fewer records have come than were sent", nil)
 )
-
-var (
-	errSaysNo = hidden("the answer is false", nil)
-	errFewer  = hidden("fewer records have come than were sent", nil)
-)
-
-// failed returns the error of the call in its present state.
-func (x *exchange) failed(cause error) *Error {
-	e := &Error{
-		Method:     x.request.method,
-		Route:      x.request.path,
-		Effect:     x.request.effect,
-		StatusCode: x.answer.StatusCode,
-		Outcome:    x.outcome(),
-		RetryAfter: backoff.RetryAfter(x.answer.Header),
-		Attempts:   x.sent(),
-		cause:      hide(cause),
-	}
-	if answer := x.answer; answer.StatusCode != 0 {
-		e.response = func() *Response { return &answer }
-	}
-	if e.StatusCode >= 300 || x.content().failed == verdict.ProblemRecord {
-		e.Problem = x.problem()
-	}
-	if e.Effect == Read && e.Outcome == OutcomeDone { // a failed read has no effect
-		e.Outcome = OutcomeUnknown
-	}
-	if e.Effect == Mutation {
-		e.CheckWith = x.request.checkWith
-	}
-	if x.key != nil {
-		e.IdempotencyKey = x.key.name
-	}
-	if own, ok := errors.AsType[interface {
-		error
-		Next() Next
-	}](cause); ok {
-		said := own.Next()
-		e.said = &said
-	}
-	return e
-}
-
-// notSent returns the error of a call that got no token.
-func (x *exchange) notSent(cause error) error {
-	e := x.failed(cause)
-	if paused, ok := errors.AsType[*signin.PausedError](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, time.Until(paused.Until))
-	} else if signIn, ok := errors.AsType[*Error](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
-	}
-	if s, ok := x.client.settings().tokens.(interface{ pause() time.Duration }); ok {
-		e.RetryAfter = max(e.RetryAfter, s.pause())
-	}
-	return e
-}
-
-func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
-
-// outcome derives the outcome from all attempts, never from the last error: "connection refused"
-// can follow an executed request.
-func (x *exchange) outcome() Outcome {
-	status := x.answer.StatusCode
-	switch {
-	case status == 0 && !x.reached():
-		return OutcomeNotSent
-	case status == 0, x.request.effect == Mutation && x.written() > 1 && status >= 300:
-		return OutcomeUnknown
-	case status >= 200 && status < 300:
-		if x.doubt() != nil {
-			return OutcomeUnknown
-		}
-		return OutcomeDone
-	case status == http.StatusRequestTimeout, status < 400, status >= 500:
-		return OutcomeUnknown
-	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
-		return OutcomeUnknown // the interface does not say whether a batch is all or nothing
-	}
-	return OutcomeRejected
-}
-
-// reached reports whether any attempt may have reached the service. Any attempt of a read
-// counts.
-func (x *exchange) reached() bool {
-	if x.attempts == 0 || x.deadline.NeverLeft() {
-		return false
-	}
-	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
-		return false // the service accepts no part of a document
-	}
-	unserved := x.gotConn.Load() == 1 && !x.reused.Load() && !x.client.settings().foreign && neterr.NeverServed(x.err)
-	if x.request.effect == Read || x.gotConn.Load() > 0 && !unserved {
-		return true
-	}
-	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // a caller's transport may fire no trace
-}
-
-// written returns the number of times the transport wrote the head of the request.
-func (x *exchange) written() int32 {
-	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
-}
-
-// sent returns the number of sends, by this package or by the transport.
-func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
 // decode fills result, a value of the type of the call's result, from a 2xx response.
-func (x *exchange) decode(result reflect.Value) error {
-	body, valid := x.content().body, x.content().valid
-	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
+func (p *proof) decode(a *answer, effect Effect, result reflect.Value) error {
+	body, valid := a.content().body, a.content().valid
+	plain := mediaType(a.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	switch {
-	case x.result == reflect.TypeFor[nothing]():
+	case p.result == reflect.TypeFor[nothing]():
 		return nil
 	case plain && result.Kind() == reflect.String:
-		result.SetString(string(x.content().text)) // as received, with white space
+		result.SetString(string(a.content().text)) // as received, with white space
 		return nil
 	case len(body) == 0 || string(body) == "null":
-		return x.empty()
-	case plain && (x.result == reflect.TypeFor[Secret]() || result.Kind() == reflect.Array):
+		return p.empty(a)
+	case plain && (p.result == reflect.TypeFor[Secret]() || result.Kind() == reflect.Array):
 		body = []byte(strconv.Quote(string(body))) // a token or an id without quotes
 		valid = jsonsplit.Valid(body)
 	}
 	if !valid {
 		return errNotJSON
 	}
-	return x.decodeJSON(body, result)
+	return p.decodeJSON(body, effect, result)
 }
 
+// nothing is the result of routes without a response body.
+type nothing struct{}
+
 // empty returns why a 2xx response without a value is no result.
-func (x *exchange) empty() error {
+func (p *proof) empty(a *answer) error {
 	switch {
-	case x.result == recordType: // of [Client.Do]: the response is not published
-	case x.result.Kind() == reflect.Slice && x.request.batch == 0: // an empty list
-	case x.result.Kind() == reflect.String && len(x.content().body) == 0 && x.answer.StatusCode == http.StatusOK: // an empty string
+	case p.result == recordType: // of [Client.Do]: the response is not published
+	case p.result.Kind() == reflect.Slice && p.records == 0: // an empty list
+	case p.result.Kind() == reflect.String && len(a.content().body) == 0 && a.StatusCode == http.StatusOK: // an empty string
 	default:
 		return ErrNoContent
 	}
@@ -286,20 +183,20 @@ func (x *exchange) empty() error {
 
 // decodeJSON fills result from body, valid JSON. The result stays zero if body is not the record
 // that is due.
-func (x *exchange) decodeJSON(body []byte, result reflect.Value) error {
+func (p *proof) decodeJSON(body []byte, effect Effect, result reflect.Value) error {
 	into := result
 	if result.Kind() == reflect.Pointer {
-		result.Set(reflect.New(x.result.Elem()))
+		result.Set(reflect.New(p.result.Elem()))
 		into = result.Elem()
 	}
 	text := newAnswerText(body)
-	(*text).checked, (*text).mutation = true, x.request.effect == Mutation
+	(*text).checked, (*text).mutation = true, effect == Mutation
 	err := decodeValue(text, 0, into)
 	if err == nil {
 		err = missing(result)
 	}
-	if err == nil && x.request.fits != nil {
-		err = x.request.fits(result.Interface())
+	if err == nil && p.fits != nil {
+		err = p.fits(result.Interface())
 	}
 	if err != nil {
 		result.SetZero()

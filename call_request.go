@@ -2,29 +2,77 @@ package lending
 
 import (
 	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"iter"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 )
 
-// build checks the request, and makes its address and its payload. The error has every broken
-// rule of the request.
-func (x *exchange) build() (err error) {
-	x.payload, err = x.request.prepare(x.key != nil)
-	if err == nil && x.key != nil {
-		err = x.checkKey()
-	}
-	if err == nil {
-		x.address = x.request.address(x.client.settings().base)
-	}
-	return err
+// request describes a call. The verb, for example get, sets the last two fields.
+type request struct {
+	path      string // as the interface prints it, with {placeholders}
+	args      []string
+	query     []param
+	body      any     // the request record, or an *upload; nil for none
+	also      checker // rules besides those of path, query and body; nil for none
+	anonymous bool
+	token     Token // instead of the client's own
+	signIn    bool  // the response holds a token, which no layer may see
+	proof     proof
+
+	// checkWith names the reads that show whether a mutation happened, for [Error].CheckWith; ""
+	// if no read shows it.
+	checkWith string
+
+	method string
+	effect Effect
+
+	// withheld is the error of a mutation with a key that lacks nothing but secrets: it cannot
+	// be sent, and a recorded answer needs none.
+	withheld error
 }
+
+// route returns the request of a route: its path template, and the values for the names in braces.
+func route(path string, args ...string) request { return request{path: path, args: args} }
+
+func (r request) where(query ...param) request {
+	r.query = query
+	return r
+}
+
+func (r request) with(body any) request {
+	r.body = body
+	return r
+}
+
+func (r request) checkedBy(reads string) request {
+	r.checkWith = reads
+	return r
+}
+
+// streamed is a body produced while the transport sends it.
+type streamed interface {
+	bind(ctx context.Context, hr *http.Request)
+	isWhole() bool // the transport has the last byte
+}
+
+// isUpload reports whether the request has a streamed body.
+func (r *request) isUpload() bool {
+	_, ok := r.body.(streamed)
+	return ok
+}
+
+// param is a query parameter. An empty value is left out, or an error if the parameter is required.
+type param struct {
+	name, value string
+	required    bool
+}
+
+func required(name, value string) param { return param{name, value, true} }
 
 // prepare returns the body, or all broken rules of the request. With hasKey it withholds the
 // error of missing secrets.
@@ -168,28 +216,23 @@ func isPathSafe(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
-const (
-	// maxKey is the largest length of a key in bytes.
-	maxKey = 256
-	// uploadLease bounds an upload with a key and without a deadline.
-	uploadLease = time.Hour
-)
-
-// isCheck reports whether the call is a read that checks a mutation.
-func (x *exchange) isCheck() bool { return x.call.Idempotency == idempotencyCheck }
-
-// checkKey reports an invalid key, and a key for a call that takes none.
-func (x *exchange) checkKey() error {
-	var c checks
-	key := x.key.name
-	c.that(key != "", "key", CodeRequired, "must not be empty")
-	c.that(len(key) <= maxKey, "key", CodeLength, fmt.Sprintf("must have at most %d bytes", maxKey))
-	c.that(utf8.ValidString(key) && !strings.ContainsFunc(key, isControl), "key", CodeUnsafe, "must not hold control characters or invalid UTF-8")
-	c.that(x.request.effect == Mutation, "key", CodeConflict, "is for mutations: a read needs none")
-	c.that(!x.request.signIn, "key", CodeConflict, "is not for a sign-in, which is begun anew")
-	c.that(x.client.settings().doOnce != nil, "key", CodeConflict, "needs a client with WithIdempotency")
-	return c.err(x.request.method, x.request.path)
-}
-
 // secretParam is the only secret query parameter.
 const secretParam = "ssn"
+
+type idempotencyContext struct{}
+
+// idempotencyKey is the value of a context for the layer.
+type idempotencyKey struct {
+	name  string
+	check bool // instead of a name: reads with this context are checks of the layer
+}
+
+func keyIn(ctx context.Context) *idempotencyKey {
+	key, _ := ctx.Value(idempotencyContext{}).(*idempotencyKey)
+	return key
+}
+
+// withoutKey returns ctx without its key, for the calls that precede a mutation.
+func withoutKey(ctx context.Context) context.Context {
+	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
+}

@@ -3,16 +3,13 @@ package lending
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/lendingapi/lending-go/internal/account"
 	"github.com/lendingapi/lending-go/internal/buildversion"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/transport"
@@ -32,122 +29,6 @@ type Client struct {
 	Webhooks      *WebhooksService
 
 	carrier *carrier
-}
-
-// config is what the options set.
-type config struct {
-	settings
-
-	session      *Session
-	store        TokenStore
-	withoutHTTP2 bool
-	tls          *tls.Config // nil without WithTLS
-}
-
-// Option changes how [New] makes a client.
-type Option func(*config) error
-
-// WithHTTPClient sends through a copy of hc, without redirects and cookies: for tests, and for what
-// [WithTLS] and [WithHeader] cannot do. hc replaces the transport that [New] describes. Set
-// DisableKeepAlives and ExpectContinueTimeout of its Transport, which must repeat nothing:
-//
-//   - On a kept connection a mutation can lose its response. Over HTTP/1.1 it can also take data from
-//     an earlier response for its own.
-//   - Without ExpectContinueTimeout the client sends a large document before the service accepts it.
-//   - The client stops a second copy of a mutation, with an unknown outcome, if the Transport sends
-//     through net/http with the request's context and keeps Host, User-Agent or Authorization.
-//   - If the process freezes, the Transport can write a request after the deadline of the call.
-//   - [OutcomeNotSent] needs an error of dialing, DNS or the TLS handshake. Otherwise, for example if
-//     a proxy refuses to connect, the outcome is unknown.
-func WithHTTPClient(hc *http.Client) Option {
-	return given(hc != nil, "WithHTTPClient", "needs a client", func(c *config) {
-		c.http, c.foreign = *hc, true
-	})
-}
-
-// WithoutHTTP2 has each mutation, and each read that checks a mutation, open a connection of its
-// own, which takes three round trips over TLS instead of one.
-//
-// Use it if the service, or a proxy before it, often closes connections of HTTP/2: if it closes one
-// just as a mutation arrives, or refuses a stream, the outcome of the mutation is unknown.
-func WithoutHTTP2() Option {
-	return func(c *config) error {
-		c.withoutHTTP2 = true
-		return nil
-	}
-}
-
-// WithTokenSource authenticates with the tokens of source. The client asks source before every
-// call, so source should keep a token until its expiry.
-func WithTokenSource(source TokenSource) Option {
-	return func(c *config) error {
-		if source == nil {
-			return argumentError("WithTokenSource", CodeRequired, "needs a source")
-		}
-		if c.tokens != nil {
-			return argumentError("WithTokenSource", CodeConflict, "is not possible together with another source of tokens")
-		}
-		c.tokens = source
-		return nil
-	}
-}
-
-// WithCredentials signs in with username and password when a call needs a token: see [Session].
-func WithCredentials(credentials Credentials) Option {
-	return func(c *config) error {
-		var rules checks
-		credentials.check(&rules)
-		if err := rules.err("", ""); err != nil {
-			return err
-		}
-		c.session = newSession(credentials)
-		return WithTokenSource(c.session)(c)
-	}
-}
-
-// WithAccount names the account, for example "acme-production". The keys of an idempotency log then
-// belong to the name, and stay valid if the service gets another address, the account another user, or
-// the client another source of tokens. Without WithAccount they belong to the base URL and the username
-// of [WithCredentials]. Two clients with the same name must belong to the same account of the same
-// service: a sandbox needs a name of its own.
-//
-// To give a name to an account that has keys already, and to change a name, see Options.Formerly of package
-// idempotency.
-func WithAccount(name string) Option {
-	return given(name != "", "WithAccount", "needs a name", func(c *config) { c.account = account.Named(name) })
-}
-
-// WithTokenStore keeps the token of [WithCredentials] in store, for later sessions and for
-// sessions of other processes: see [Session]. Each account of each service needs its own store.
-// A session returns an error if store has the token of another account.
-func WithTokenStore(store TokenStore) Option {
-	return given(store != nil, "WithTokenStore", "needs a store", func(c *config) {
-		c.store = store
-	})
-}
-
-// WithLogger logs every attempt, at debug level if the service accepted the request and at warn
-// level if not, and failures in the background of a [Session]. The records hold no values of
-// parameters. A second WithLogger replaces the first.
-//
-// The client ends an idle connection whose server sends data. If the data arrive together with a
-// response, or with [WithHTTPClient], net/http logs up to 4 KB of the data, unredacted, through the
-// standard log package.
-func WithLogger(logger *slog.Logger) Option {
-	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
-		c.logger = logger
-	})
-}
-
-// given returns the option name, which needs an argument that is not nil.
-func given(ok bool, name, needs string, set func(*config)) Option {
-	return func(c *config) error {
-		if !ok {
-			return argumentError(name, CodeRequired, needs)
-		}
-		set(c)
-		return nil
-	}
 }
 
 // New returns a client of the service at baseURL. The scheme must be https unless the host is a
@@ -185,7 +66,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err := c.setTransport(); err != nil {
 		return nil, err
 	}
-	shared := &carrier{opaque.Hide(&c.settings)}
+	shared := &carrier{opaque.Hide(&c.settings), c.doOnce}
 	client := clientOf(shared)
 	c.account = cmp.Or(c.account, accountWith(base, c.tokens))
 	if c.session != nil {
@@ -326,7 +207,7 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	}
 	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
 	r.signIn = strings.HasPrefix(strings.ToLower(r.path), "/api/authenication/")
-	record, err := call[Record](ctx, c.carrier, r)
+	record, err := do[Record](ctx, c.carrier, r)
 	if err != nil {
 		return nil, err
 	}

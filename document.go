@@ -65,13 +65,14 @@ var (
 	errNotAccepted = hidden("the service did not accept the document", nil)
 	errOver        = errors.New("lending: the upload is over")
 	errEarlyAnswer = hidden("the service answered before it had the whole document", nil)
+	errNotTrue     = hidden("the answer is not true", nil)
 )
 
 // submit uploads doc by r, and adds the file's name to the query.
 func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
-	r.body, r.acceptance = u, acceptDocument
+	r.body, r.proof.accepts = u, u.accepts
 	ctx, stop := u.watch(ctx)
 	defer stop()
 	_, err := post[bool](ctx, c, r)
@@ -297,12 +298,13 @@ func (u *upload) broken(err error) error {
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }
 
-// acceptDocument returns why a response does not accept the document: "200 with true on
-// success". A response stays early even if the transport continues to send.
-func acceptDocument(x *exchange) error {
-	u, _ := x.request.body.(*upload)
+// accepts returns why a response does not accept the document: "200 with true on success". A
+// response stays early even if the transport continues to send.
+func (u *upload) accepts(a *answer) error {
 	u.early = u.early || !u.complete.Load()
-	switch body := string(x.content().body); {
+	switch body, failure := string(a.content().body), a.reportsFailure(); {
+	case failure != nil:
+		return failure
 	case body == "false":
 		return errNotAccepted
 	case u.early:
@@ -314,5 +316,3 @@ func acceptDocument(x *exchange) error {
 	}
 	return nil
 }
-
-var errNotTrue = hidden("the answer is not true", nil)

@@ -11,26 +11,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// WithHeader lets add set headers of every attempt, for example for a gateway or a trace. The
-// context is that of the call, with the values of [WithObserver]; the context of a sign-in is the
-// sign-in's own. The map begins empty: add sees neither the token nor another header of the client.
-//
-// The client sends nothing and returns an [*ArgumentError] if add sets a header of the client
-// (Authorization, Host, User-Agent, Accept, Idempotency-Key, any Content- or Proxy- header, or one
-// that manages the connection), or a value with a line break. If add panics, the call fails with
-// [OutcomeNotSent]. Several functions add in turn to the same map; none may keep the map, because the
-// client reads the map when they have returned.
-//
-// The headers are no part of the request for an idempotency key.
-func WithHeader(add func(context.Context, http.Header)) Option {
-	return given(add != nil, "WithHeader", "needs a function", func(c *config) {
-		c.headers = append(c.headers, add)
-	})
-}
-
-// header returns the headers of an attempt: own, and those of [WithHeader].
-func (x *exchange) header(ctx context.Context, own http.Header) (http.Header, error) {
-	functions := x.client.settings().headers
+// withHeaders returns the headers of an attempt of r: own, and those that functions of [WithHeader] add.
+func withHeaders(ctx context.Context, own http.Header, functions []func(context.Context, http.Header), r *request) (http.Header, error) {
 	if len(functions) == 0 {
 		return own, nil
 	}
@@ -56,7 +38,7 @@ func (x *exchange) header(ctx context.Context, own http.Header) (http.Header, er
 			all[name] = append(all[name], strings.Trim(value, " \t")) // HTTP/2 allows no space around it
 		}
 	}
-	return all, rules.err(x.request.method, x.request.path)
+	return all, rules.err(r.method, r.path)
 }
 
 // isHeaderName reports whether name is a token of RFC 9110.

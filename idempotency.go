@@ -53,9 +53,7 @@ func WithIdempotency(layer Idempotency) Option {
 		if c.doOnce != nil {
 			return argumentError("WithIdempotency", CodeConflict, "is possible once")
 		}
-		c.doOnce = func(ctx context.Context, x *exchange) (answered bool, err error) {
-			return x.throughLayer(ctx, layer)
-		}
+		c.doOnce = func(ctx context.Context, c *call) (answered bool, err error) { return c.throughLayer(ctx, layer) }
 		return nil
 	}
 }
@@ -86,7 +84,7 @@ func IdempotencyKeyOf(ctx context.Context) string {
 // sendOnce is the send function of a layer. It works once, while Do runs.
 type sendOnce struct {
 	mu     sync.Mutex
-	x      *exchange
+	call   *call
 	ctx    context.Context //nolint:containedctx // of the call
 	within context.Context //nolint:containedctx // of Do: derives from ctx, and marks checks
 	over   error           // why send no longer works; nil if it works
@@ -105,7 +103,7 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	if s.over != nil {
 		return nil, s.over
 	}
-	if err := s.x.request.withheld; err != nil {
+	if err := s.call.request.withheld; err != nil {
 		return nil, err
 	}
 	s.over = errSentTwice
@@ -117,13 +115,13 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 		defer stop()
 		defer context.AfterFunc(s.ctx, stop)() // ctx may not derive from the context of Do
 	}
-	if err := s.x.deliver(ctx); err != nil {
+	if err := s.call.deliver(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.x.failure(); err != nil {
+	if err := s.call.failure(); err != nil {
 		return nil, err
 	}
-	answer := s.x.answer
+	answer := s.call.answer.Response
 	s.answer = &answer
 	return s.answer, nil
 }
@@ -137,47 +135,47 @@ func (s *sendOnce) close() {
 
 // throughLayer has the layer make the mutation happen once. answered reports a response to
 // decode, perhaps together with an error.
-func (x *exchange) throughLayer(ctx context.Context, layer Idempotency) (answered bool, err error) {
+func (c *call) throughLayer(ctx context.Context, layer Idempotency) (answered bool, err error) {
 	within := context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{check: true})
-	once := &sendOnce{x: x, ctx: ctx, within: within}
+	once := &sendOnce{call: c, ctx: ctx, within: within}
 	answer, err := func() (*Response, error) {
 		defer once.close()
-		return layer.Do(within, x.key.name, &MutationCall{opaque.Hide(once)}, once.send)
+		return layer.Do(within, c.key.name, &MutationCall{opaque.Hide(once)}, once.send)
 	}()
 	if err != nil {
-		err = x.ofLayer(err)
+		err = c.ofLayer(err)
 	}
 	switch {
 	case answer == nil && err != nil:
 		return false, err
-	case answer == nil || answer.StatusCode < 200 || answer.StatusCode >= 300:
-		return false, x.ofLayer(errors.Join(errNoSuccess, err))
+	case answer == nil || !isSuccess(answer.StatusCode):
+		return false, c.ofLayer(errors.Join(errNoSuccess, err))
 	}
 	if answer != once.answer {
-		x.recorded(*answer)
+		c.replay(*answer)
 	}
 	return true, err
 }
 
 // ofLayer returns the error of a layer as the error of the call. Errors of this call keep their
 // text and outcome. The error of a read that the layer makes says nothing about the mutation.
-func (x *exchange) ofLayer(err error) error {
+func (c *call) ofLayer(err error) error {
 	switch of := err.(type) { //nolint:errorlint // what wraps one may quote
 	case *Error:
-		if x.isOwn(of) {
+		if c.isOwn(of) {
 			return err
 		}
 	case *ArgumentError:
-		if of.Route == "" || of.Method == x.request.method && of.Route == x.request.path {
+		if of.Route == "" || of.Method == c.request.method && of.Route == c.request.path {
 			return err
 		}
 	}
-	e := x.failed(err)
-	if e.StatusCode < 200 || e.StatusCode >= 300 {
+	e := c.failed(err)
+	if !isSuccess(e.StatusCode) {
 		e.Outcome = OutcomeUnknown // an earlier call with the key may have sent it
 	}
 	for link := range errorsIn(err) {
-		if of, ok := link.(*Error); ok && x.isOwn(of) { //nolint:errorlint // one link at a time
+		if of, ok := link.(*Error); ok && c.isOwn(of) { //nolint:errorlint // one link at a time
 			e.Outcome = of.Outcome
 			break
 		}
@@ -186,20 +184,19 @@ func (x *exchange) ofLayer(err error) error {
 }
 
 // isOwn reports whether e is an error of this call, a mutation with a key. A read has no key.
-func (x *exchange) isOwn(e *Error) bool {
-	return e.IdempotencyKey == x.key.name && e.Method == x.request.method && e.Route == x.request.path
+func (c *call) isOwn(e *Error) bool {
+	return e.IdempotencyKey == c.key.name && e.Method == c.request.method && e.Route == c.request.path
 }
 
-// recorded makes the recorded response of a layer the response of the call.
-func (x *exchange) recorded(answer Response) {
-	if u, ok := x.request.body.(*upload); ok {
+// replay makes the recorded response of a layer the response of the call.
+func (c *call) replay(recorded Response) {
+	if u, ok := c.request.body.(*upload); ok {
 		u.complete.Store(true)
-		if len(answer.Body) == 0 { // the method returns nothing
-			answer.Body, answer.Header = []byte("true"), http.Header{"Content-Type": mediaJSON}
+		if len(recorded.Body) == 0 { // the method returns nothing
+			recorded.Body, recorded.Header = []byte("true"), http.Header{"Content-Type": mediaJSON}
 		}
 	}
-	x.answer, x.parsed = answer, parsedAnswer{}
-	x.noRecord = answer.StatusCode == http.StatusNoContent
+	c.answer = answer{Response: recorded, noRecord: recorded.StatusCode == http.StatusNoContent}
 }
 
 // MutationCall is a mutation with a key on its way through a layer: see [Idempotency]. A
@@ -208,24 +205,24 @@ func (x *exchange) recorded(answer Response) {
 // Experimental: its methods may still change.
 type MutationCall struct{ hidden opaque.Value[*sendOnce] }
 
-func (m *MutationCall) exchange() *exchange { return m.hidden().x }
+func (m *MutationCall) call() *call { return m.hidden().call }
 
 // Client returns the client of the call, for reads with the context of Do.
-func (m *MutationCall) Client() *Client { return clientOf(m.exchange().client) }
+func (m *MutationCall) Client() *Client { return clientOf(m.call().carrier) }
 
 // Method returns the method of the request, for example "POST".
-func (m *MutationCall) Method() string { return m.exchange().request.method }
+func (m *MutationCall) Method() string { return m.call().request.method }
 
 // Route returns the path template, for example "/api/Loan/get-loan/{loanId}".
-func (m *MutationCall) Route() string { return m.exchange().request.path }
+func (m *MutationCall) Route() string { return m.call().request.path }
 
 // Args returns the values of the names in braces in the route, in order.
-func (m *MutationCall) Args() []string { return slices.Clone(m.exchange().request.args) }
+func (m *MutationCall) Args() []string { return slices.Clone(m.call().request.args) }
 
 // Query returns the parameters of the query, without secrets.
 func (m *MutationCall) Query() url.Values {
 	query := url.Values{}
-	for p := range m.exchange().request.public() {
+	for p := range m.call().request.public() {
 		query.Add(p.name, p.value)
 	}
 	return query
@@ -234,7 +231,7 @@ func (m *MutationCall) Query() url.Values {
 // Body returns the request record as JSON, with "[redacted]" for every secret. Body returns nil
 // without a record, and for an upload.
 func (m *MutationCall) Body() []byte {
-	r := &m.exchange().request
+	r := &m.call().request
 	if v := reflect.ValueOf(r.body); r.isUpload() || !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil
 	}
@@ -246,31 +243,33 @@ func (m *MutationCall) Body() []byte {
 }
 
 // IsRaw reports whether the call is from [Client.Do], with any route.
-func (m *MutationCall) IsRaw() bool { return m.exchange().result == reflect.TypeFor[Record]() }
+func (m *MutationCall) IsRaw() bool {
+	return m.call().request.proof.result == reflect.TypeFor[Record]()
+}
 
 // NeedsAnswer reports whether the method returns more than an error. Otherwise a recorded
 // response needs no body.
 func (m *MutationCall) NeedsAnswer() bool {
-	x := m.exchange()
-	return x.result != reflect.TypeFor[nothing]() && !x.request.isUpload()
+	c := m.call()
+	return c.request.proof.result != reflect.TypeFor[nothing]() && !c.request.isUpload()
 }
 
-// Accepts reports whether the method would return answer, a response with a status of success,
+// Accepts reports whether the method would return recorded, a response with a status of success,
 // and no error: whether it is the record that is due. Upload methods accept whatever it is.
-func (m *MutationCall) Accepts(answer *Response) bool {
-	x := m.exchange()
-	if x.request.isUpload() {
+func (m *MutationCall) Accepts(recorded *Response) bool {
+	r := &m.call().request
+	if r.isUpload() {
 		return true
 	}
-	read := exchange{client: x.client, request: x.request, result: x.result, answer: *answer}
-	return read.judge(reflect.New(x.result).Elem()) == nil
+	read, result := answer{Response: *recorded}, reflect.New(r.proof.result).Elem()
+	return isSuccess(recorded.StatusCode) && r.proof.doubt(&read) == nil && r.proof.decode(&read, r.effect, result) == nil
 }
 
 // CheckWith names the reads that show whether the mutation happened, as [Error].CheckWith.
-func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
+func (m *MutationCall) CheckWith() string { return m.call().request.checkWith }
 
 // Account is [Client.Account] of the client of the call.
-func (m *MutationCall) Account() string { return m.exchange().client.settings().account }
+func (m *MutationCall) Account() string { return m.call().settings.account }
 
 // Fingerprint returns an HMAC of the request with key, over arguments, query and body. The HMAC
 // belongs to the JSON of the request and not to its Go type: the order of members, members with zero
@@ -279,7 +278,7 @@ func (m *MutationCall) Account() string { return m.exchange().client.settings().
 // request. For an upload the HMAC covers the name, the size, and the content if it can be read
 // twice. Fingerprint fails if the content cannot be read.
 func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, error) {
-	r := &m.exchange().request
+	r := &m.call().request
 	sum := hmac.New(sha256.New, key)
 	for _, arg := range r.args {
 		fmt.Fprintf(sum, "%q\n", arg)
@@ -305,12 +304,12 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 // for a call that was not sent. It is an [*ArgumentError] if the request lacks a required
 // secret, without which a recorded response can still be returned.
 func (m *MutationCall) GetToken(ctx context.Context) error {
-	x := m.exchange()
-	if err := x.request.withheld; err != nil {
+	c := m.call()
+	if err := c.request.withheld; err != nil {
 		return err
 	}
-	if _, err := x.client.token(withoutKey(ctx), &x.request); err != nil {
-		return x.notSent(err)
+	if _, err := c.settings.token(withoutKey(ctx), &c.request); err != nil {
+		return c.notSent(err)
 	}
 	return nil
 }
@@ -322,20 +321,20 @@ func (m *MutationCall) Error(cause error) *Error {
 	once := m.hidden()
 	once.mu.Lock() // a send that still runs changes the state of the call
 	defer once.mu.Unlock()
-	return once.x.failed(cause)
+	return once.call.failed(cause)
 }
 
 // Observe reports the layer's action to the observers: see [Call].Idempotency. Observe logs any
 // action except "sent": with err, which must show no value, at level WARN, and without it at DEBUG.
 func (m *MutationCall) Observe(ctx context.Context, action string, err error) {
-	x := m.exchange()
-	x.call.Idempotency = action
-	logger := x.client.settings().logger
+	c := m.call()
+	c.idempotency = action
+	logger := c.settings.logger
 	if logger == nil || action == idempotencySent { // the attempt is logged
 		return
 	}
 	level, attrs := slog.LevelDebug, []slog.Attr{
-		slog.String("method", x.request.method), slog.String("route", x.request.path), slog.String("idempotency", action),
+		slog.String("method", c.request.method), slog.String("route", c.request.path), slog.String("idempotency", action),
 	}
 	if err != nil {
 		level, attrs = slog.LevelWarn, append(attrs, slog.String("error", err.Error()))

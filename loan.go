@@ -55,7 +55,7 @@ type EarlyRepaymentResponse struct{ Record }
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
 	r := route("/api/Loan/get-loan/{loanId}", id.String())
-	r.fits = func(result any) *shapeError {
+	r.proof.fits = func(result any) *shapeError {
 		if result.(*LoanResponse).ID == id {
 			return nil
 		}
@@ -325,7 +325,7 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 	r := route("/api/Loan/confirm-withdrawal-invoice/{loanId}", withdrawal.LoanID.String()).
 		with(confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra}).
 		checkedBy("Loans.Withdrawals, Loans.TotalBalance")
-	r.acceptance = acceptWithdrawal
+	r.proof.accepts = func(a *answer) error { return confirms(a, &r) }
 	answer, err := post[*Record](ctx, s.client, r)
 	if err != nil {
 		return nil, err
@@ -333,19 +333,22 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 	return &GuidApiResponse{*answer}, nil
 }
 
-// acceptWithdrawal returns why a response does not confirm a withdrawal. The interface publishes
-// only the name of GuidApiResponse.
-func acceptWithdrawal(x *exchange) error {
-	switch {
-	case len(x.content().body) == 0 || string(x.content().body) == "null":
+// confirms returns why a does not confirm the withdrawal of r. The interface publishes only the name
+// of GuidApiResponse.
+func confirms(a *answer, r *request) error {
+	body := a.content().body
+	switch failure := a.reportsFailure(); {
+	case failure != nil:
+		return failure
+	case len(body) == 0 || string(body) == "null":
 		return ErrNoContent
-	case !x.content().valid:
+	case !a.content().valid:
 		return errNotGUID
 	}
-	ok, contradiction := verdict.Confirms(x.content().body, x.request.holds)
+	ok, contradiction := verdict.Confirms(body, r.holds)
 	switch {
 	case contradiction != "":
-		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)
+		return reported(redact.Name(contradiction))
 	case !ok:
 		return errNotGUID
 	}

@@ -8,27 +8,6 @@ import (
 	"time"
 )
 
-// WithObserver tells functions of every call and of every attempt of a call, for spans and metrics.
-// Either function may be nil. Each runs at the start, in the goroutine of the call, and the
-// function that it returns, unless nil, at the end.
-//
-// The context that a function returns must derive from its argument. The context of a call becomes
-// the context of its attempts. The context of an attempt gives its values to the functions of
-// [WithHeader], to the request, and to the logger. All functions must be fast and safe for
-// concurrent use.
-//
-// An iterator makes a call for every page. A sign-in is a call too.
-func WithObserver(call, attempt func(context.Context, Call) (context.Context, func(Call))) Option {
-	return given(call != nil || attempt != nil, "WithObserver", "needs a function", func(c *config) {
-		if call != nil {
-			c.callObservers = append(c.callObservers, call)
-		}
-		if attempt != nil {
-			c.attemptObservers = append(c.attemptObservers, attempt)
-		}
-	})
-}
-
 // Call is a call of a method, or an attempt of a call, for metrics and traces: see [WithObserver].
 // A Call holds no value of a request or a response. The fields after Attempts are set at the end.
 type Call struct {
@@ -102,27 +81,6 @@ type attemptContext struct {
 }
 
 func (c attemptContext) Value(key any) any { return c.values.Value(key) }
-
-// attemptCall returns the next attempt as observers see it at the start.
-func (x *exchange) attemptCall() Call {
-	return Call{
-		Method: x.request.method, Route: x.request.path, Effect: x.request.effect,
-		Start: time.Now(), Attempts: x.attempts + 1, Idempotency: x.call.Idempotency,
-	}
-}
-
-// attempted tells the logger and the observers of the end of an attempt.
-func (x *exchange) attempted(ctx context.Context, a Call, ends []func(Call)) {
-	logger := x.client.settings().logger
-	if logger == nil && len(ends) == 0 {
-		return
-	}
-	a.Duration, a.Outcome, a.Err = time.Since(a.Start), x.outcome(), hide(x.err)
-	defer end(ends, a)
-	if logger != nil {
-		a.log(ctx, logger)
-	}
-}
 
 // foundNothing reports whether a read was told that the service has no such record. Most checks of
 // a layer find nothing. The service also says so with 400.

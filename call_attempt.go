@@ -1,0 +1,375 @@
+package lending
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/neterr"
+	"github.com/lendingapi/lending-go/internal/transport"
+)
+
+// settings are what a call needs to know of its client.
+type settings struct {
+	base      url.URL
+	userAgent []string // the value of the header
+	http      http.Client
+	fresh     *transport.Fresh // sends mutations and checks; nil for a caller's transport
+	foreign   bool             // the http.Client is the caller's, and may use HTTP/2 and add headers
+	tokens    TokenSource
+	headers   []func(context.Context, http.Header)
+	logger    *slog.Logger
+
+	callObservers, attemptObservers []observer
+
+	account string // [MutationCall.Account]
+}
+
+// exchange holds the attempts of a call. It is also the RoundTripper below the call's http.Client:
+// it sees every attempt, and nothing above can undo its work.
+type exchange struct {
+	settings    *settings
+	request     request
+	key         *idempotencyKey // of the mutation; nil for a call without a key
+	idempotency string          // see [Call].Idempotency
+	address     url.URL         // of the request
+	payload     []byte          // the request record as JSON; nil without one, and for an upload
+
+	caller context.Context //nolint:containedctx // for the observers; attempts have a traced context
+	http   http.Client     // its transport is the exchange
+
+	attempts int
+	sends    sends
+	answer   answer
+	err      error // of the last attempt
+
+	reply http.Response // the part of answer for the http.Client
+	body  io.LimitedReader
+}
+
+// sends counts what the transport does with the request in all attempts. The hooks may run after
+// an attempt has returned.
+type sends struct {
+	deadline *transport.Deadline // of a mutation with a key
+	use      transport.Use       // of the last connection of a read
+	stop     context.CancelFunc  // ends the call
+
+	conns  atomic.Int32
+	reused atomic.Bool     // a connection had served another request
+	marks  [3]atomic.Int32 // the number of times the transport wrote each mark of the request
+	excess atomic.Bool     // the transport sent too often
+}
+
+// mediaJSON is the value of a header. Requests share it, because nobody changes headers in place.
+var mediaJSON = []string{"application/json"}
+
+// newRequest makes the request of an attempt.
+func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
+	address := &x.address
+	if x.settings.foreign {
+		own := x.address // the transport may change it
+		address = &own
+	}
+	hr := (&http.Request{
+		Method: x.request.method, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Accept": mediaJSON, "User-Agent": x.settings.userAgent},
+	}).WithContext(ctx)
+	if !token.Value.IsZero() {
+		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}
+	}
+	if x.payload != nil {
+		hr.Header["Content-Type"] = mediaJSON
+		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(x.payload)), int64(len(x.payload))
+	}
+	if u, ok := x.request.body.(streamed); ok {
+		hr.Header["Content-Type"] = mediaJSON
+		u.bind(ctx, hr)
+	}
+	return hr
+}
+
+// RoundTrip makes an attempt and reads the whole response, so that a cut 2xx response counts as
+// a failed attempt. Any other status counts even if its body is cut.
+func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
+	ctx := hr.Context()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a := attempt{Call: x.attemptCall(), ctx: x.caller}
+	x.err = errPanicked // unless send returns
+	defer func() { x.attempted(&a) }()
+	if observers := x.settings.attemptObservers; len(observers) > 0 {
+		a.ctx = begin(a.ctx, observers, a.Call, &a.ends)
+		ctx = attemptContext{ctx, a.ctx}
+	}
+	a.StatusCode, a.Protocol, x.err = x.send(ctx, hr)
+	if x.err != nil && a.StatusCode < 300 {
+		return nil, x.err
+	}
+	// Only the status goes up: there is no Location to follow or to quote.
+	x.reply = http.Response{StatusCode: a.StatusCode, Body: http.NoBody}
+	return &x.reply, nil
+}
+
+// attempt is an attempt of a call, as observers see it.
+type attempt struct {
+	Call
+
+	ctx  context.Context //nolint:containedctx // of the observers
+	ends []func(Call)
+}
+
+// attemptCall returns the next attempt as observers see it at the start.
+func (x *exchange) attemptCall() Call {
+	return Call{
+		Method: x.request.method, Route: x.request.path, Effect: x.request.effect,
+		Start: time.Now(), Attempts: x.attempts + 1, Idempotency: x.idempotency,
+	}
+}
+
+// attempted tells the logger and the observers of the end of an attempt.
+func (x *exchange) attempted(a *attempt) {
+	logger := x.settings.logger
+	if logger == nil && len(a.ends) == 0 {
+		return
+	}
+	a.Duration, a.Outcome, a.Err = time.Since(a.Start), x.outcome(), hide(x.err)
+	defer end(a.ends, a.Call)
+	if logger != nil {
+		a.log(a.ctx, logger)
+	}
+}
+
+// send sends hr once and reads the response. Without a response the status is 0.
+func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, protocol string, err error) {
+	header, err := withHeaders(ctx, hr.Header, x.settings.headers, &x.request)
+	if err != nil {
+		return 0, "", err
+	}
+	isMutation := x.request.effect == Mutation
+	if isMutation && x.key != nil {
+		if ctx, x.sends.deadline = transport.WithDeadline(ctx); x.sends.deadline.IsOver() { // even if the timer of the context is late
+			return 0, "", context.DeadlineExceeded
+		}
+	}
+	x.attempts++
+	hr = hr.WithContext(httptrace.WithClientTrace(ctx, x.trace(hr.Header.Get("Authorization"))))
+	hr.Header = header
+	if isMutation {
+		guard(hr)
+	}
+	resp, err := x.transport().RoundTrip(hr)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case resp == nil:
+		return 0, "", errNoAnswer
+	}
+	return resp.StatusCode, resp.Proto, x.read(resp)
+}
+
+// isCheck reports whether the call is a read that checks a mutation.
+func (x *exchange) isCheck() bool { return x.idempotency == idempotencyCheck }
+
+// transport returns the client's own transport for fresh connections if the request may share none.
+func (x *exchange) transport() http.RoundTripper {
+	s := x.settings
+	if s.fresh != nil && (x.request.effect == Mutation || x.isCheck() || s.fresh.SpeaksHTTP2()) {
+		return s.fresh
+	}
+	return s.http.Transport
+}
+
+// guard makes net/http send the request once. If a connection breaks after the service has read
+// a request, net/http resends a request without a body, or with GetBody, but never a request
+// with a partly read body. So a GET gets an empty body, which does not appear on the wire.
+//
+// A POST without a body has no guard: net/http would send an empty body chunked, which services
+// refuse without a content type. Over HTTP/1.1 net/http does not resend the POST. Over HTTP/2, and
+// if a caller's transport resends the POST, [exchange.trace] stops the copy.
+func guard(hr *http.Request) {
+	hr.GetBody = nil
+	if hr.Body == nil && hr.Method == http.MethodGet {
+		hr.Body = io.NopCloser(emptyBody{})
+	}
+}
+
+// emptyBody is an empty body that net/http cannot recognize as empty.
+type emptyBody struct{}
+
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+
+// maxRetries is the largest number of attempts of a read after the first.
+const maxRetries = 4
+
+// maxSent bounds the sends of a read, with room for stale connections: net/http resends a read
+// once for each stale HTTP/1 connection, and without a bound if the peer keeps refusing HTTP/2
+// streams or connections.
+const maxSent = 2 * (1 + maxRetries)
+
+// trace returns the hooks that count the sends of the transport.
+func (x *exchange) trace(authorization string) *httptrace.ClientTrace {
+	isRead, most := x.request.effect == Read, int32(1)
+	if isRead {
+		most = maxSent
+	}
+	hooks := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { x.sends.gotConn(got, most) }}
+	if x.settings.foreign {
+		x.sends.traceForeign(hooks, x.settings.base.Host, x.settings.userAgent[0], authorization)
+	} else {
+		isGuarded := x.request.method == http.MethodGet || x.payload != nil || x.request.isUpload()
+		x.sends.traceOwn(hooks, isRead, isGuarded)
+	}
+	return hooks
+}
+
+// traceOwn adds the hooks for a transport of the client, which sends no other requests.
+func (s *sends) traceOwn(hooks *httptrace.ClientTrace, isRead, isGuarded bool) {
+	if isRead {
+		hooks.PutIdleConn = func(error) { s.use.End() }
+	}
+	if isRead || isGuarded {
+		hooks.WroteHeaders = func() { s.wrote(0) }
+		return
+	}
+	hooks.WroteHeaderField = func(name string, _ []string) { // net/http over HTTP/2 may send it again, before WroteHeaders
+		if isHostField(name) {
+			s.wrote(0)
+		}
+	}
+}
+
+// traceForeign adds the hooks for a transport of the caller, which may repeat requests below every
+// other guard. Its requests to others do not count, because they lack the marks of the request:
+// Host, User-Agent and Authorization. A transport may replace some of the marks.
+func (s *sends) traceForeign(hooks *httptrace.ClientTrace, host, userAgent, authorization string) {
+	hooks.WroteHeaderField = func(name string, value []string) {
+		text := strings.Join(value, "")
+		switch {
+		case isHostField(name) && strings.EqualFold(text, host):
+			s.wrote(0)
+		case strings.EqualFold(name, "User-Agent") && text == userAgent:
+			s.wrote(1)
+		case strings.EqualFold(name, "Authorization") && text == authorization && text != "":
+			s.wrote(2)
+		}
+	}
+}
+
+// gotConn counts a connection. It ends the call when the transport gets a connection for more than
+// most sends, and when the deadline of a mutation with a key is over.
+//
+// The end of the context stops HTTP/2 before it writes, but not HTTP/1: there gotConn closes the
+// connection under the request, against the advice of httptrace.
+func (s *sends) gotConn(got httptrace.GotConnInfo, most int32) {
+	isLate := s.deadline.IsOver()
+	if !isLate {
+		s.conns.Add(1)
+		s.reused.Store(s.reused.Load() || got.Reused)
+		s.deadline.Got(got.Conn)
+		s.use.Begin(got.Conn)
+	}
+	s.excess.Store(s.excess.Load() || s.written() >= most)
+	if isLate || s.excess.Load() {
+		s.stop()
+		if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
+			_ = got.Conn.Close()
+		}
+	}
+}
+
+// wrote counts a mark of the request. After gotConn has ended the call, net/http may still format a
+// head, for the connection that gotConn has closed.
+func (s *sends) wrote(mark int) {
+	if !s.excess.Load() {
+		s.marks[mark].Add(1)
+	}
+}
+
+// written returns the number of times the transport wrote the head of the request.
+func (s *sends) written() int32 {
+	return max(s.marks[0].Load(), s.marks[1].Load(), s.marks[2].Load())
+}
+
+// isHostField reports whether name is the host field of HTTP/1 or HTTP/2.
+func isHostField(name string) bool { return name == "Host" || name == ":authority" }
+
+// maxProblem is the limit of a response without success, decompressed: see maxAnswer.
+const maxProblem = 1 << 20
+
+// read reads the response into x, as far as possible.
+func (x *exchange) read(resp *http.Response) error {
+	x.answer = answer{Response: Response{StatusCode: resp.StatusCode, Header: resp.Header}, protocol: resp.Proto}
+	if resp.Body == nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	limit := int64(maxAnswer)
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		return nil // the body is the connection and never ends
+	case resp.StatusCode >= 300:
+		limit = maxProblem
+	}
+	var body bytes.Buffer
+	if resp.ContentLength > 0 { // a claim, so the buffer has a bound
+		body.Grow(int(min(resp.ContentLength, maxProblem)) + bytes.MinRead)
+	}
+	x.body = io.LimitedReader{R: resp.Body, N: limit + 1}
+	_, err := body.ReadFrom(&x.body)
+	if err == nil && int64(body.Len()) > limit {
+		err = ErrTooLarge
+		body.Truncate(int(limit))
+	}
+	x.answer.Body = body.Bytes()
+	return err
+}
+
+// outcome derives the outcome from all attempts, never from the last error: "connection refused"
+// can follow an executed request.
+func (x *exchange) outcome() Outcome {
+	status := x.answer.StatusCode
+	switch {
+	case status == 0 && !x.reached():
+		return OutcomeNotSent
+	case status == 0, x.request.effect == Mutation && x.sends.written() > 1 && status >= 300:
+		return OutcomeUnknown
+	case isSuccess(status):
+		if x.request.proof.doubt(&x.answer) != nil {
+			return OutcomeUnknown
+		}
+		return OutcomeDone
+	case status == http.StatusRequestTimeout, status < 400, status >= 500:
+		return OutcomeUnknown
+	case status == http.StatusBadRequest && x.request.proof.records > 0 && len(parseProblem(x.answer.Body).fieldErrors()) == 0:
+		return OutcomeUnknown // the interface does not say whether a batch is all or nothing
+	}
+	return OutcomeRejected
+}
+
+// reached reports whether any attempt may have reached the service. Any attempt of a read
+// counts.
+func (x *exchange) reached() bool {
+	if x.attempts == 0 || x.sends.deadline.NeverLeft() {
+		return false
+	}
+	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
+		return false // the service accepts no part of a document
+	}
+	unserved := x.sends.conns.Load() == 1 && !x.sends.reused.Load() && !x.settings.foreign && neterr.NeverServed(x.err)
+	if x.request.effect == Read || x.sends.conns.Load() > 0 && !unserved {
+		return true
+	}
+	return x.settings.foreign && !neterr.NeverLeft(x.err) // a caller's transport may fire no trace
+}
+
+// sent returns the number of sends, by this package or by the transport.
+func (x *exchange) sent() int { return max(x.attempts, int(x.sends.written())) }
