@@ -137,7 +137,7 @@ func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		err := create("the/key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
-		assert.ErrorContains(t, err, "the present count of records is not known")
+		assert.ErrorContains(t, err, "the current count of records is not known")
 		require.NoError(t, create("the/key"), "the next read shows it")
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})

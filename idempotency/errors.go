@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -163,4 +164,15 @@ func storeError(err error) error {
 		return nil
 	}
 	return &Error{kind: ErrStore, cause: redact.Hide(err)}
+}
+
+// outcomeOf tells whether a mutation in the state happened, as far as its entry knows.
+func outcomeOf(d *entryData, state store.State) lending.Outcome {
+	switch {
+	case d.Doubt.Happened || state == store.Done || state == store.Forgotten:
+		return lending.OutcomeDone
+	case state == store.Free:
+		return lending.OutcomeNotSent
+	}
+	return lending.OutcomeUnknown // perhaps the entry cannot be read
 }

@@ -3,16 +3,12 @@ package idempotency
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/format"
-	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Change is a line in the history of a key: see [KeyStatus]. It holds no value of a record, except
@@ -63,21 +59,24 @@ func (l *line) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// note adds a change of entry to the history. A save that changes nothing for a reader adds no
-// line, unless it follows a verdict: [entryData.isCorrectable] needs that line.
-func (d *entryData) note(entry *store.Entry, now line) {
-	all := slices.Clone(d.History)
+// history is what happened to a key, the oldest change first.
+type history []line
+
+// note returns the history with a change of an entry that was saved age ago. A save that changes nothing
+// for a reader adds no line, unless it follows a verdict: [entryData.isCorrectable] needs that line.
+func (h history) note(age time.Duration, sends int, now line) history {
+	all := slices.Clone(h)
 	last := line{State: store.Free}
 	if n := len(all); n > 0 {
-		all[n-1].Lasted += entry.Age.Milliseconds()
+		all[n-1].Lasted += age.Milliseconds()
 		last = all[n-1]
 	}
-	isNews := now.State != last.State || now.State == store.Sent || now.Why != "" && now.Why != last.Why
-	if d.History = all; !isNews && last.By+now.By == "" {
-		return
+	isNew := now.State != last.State || now.State == store.Sent || now.Why != "" && now.Why != last.Why
+	if !isNew && last.By+now.By == "" {
+		return all
 	}
-	if now.State == store.Sent && d.Send.Number > 1 {
-		now.Sends = d.Send.Number
+	if now.State == store.Sent && sends > 1 {
+		now.Sends = sends
 	}
 	if all = append(all, now); len(all) > firstLines+lastLines {
 		kept, dropped := &all[firstLines-1], all[firstLines]
@@ -85,30 +84,30 @@ func (d *entryData) note(entry *store.Entry, now line) {
 		kept.Dropped++
 		all = slices.Delete(all, firstLines, firstLines+1)
 	}
-	d.History = all
+	return all
 }
 
-// changes returns the history of an entry, the oldest change first.
-func (d *entryData) changes(entry *store.Entry) []Change {
-	all := make([]Change, len(d.History))
-	sends, age := 0, entry.Age
-	for i, l := range d.History {
+// changes returns the history of an entry that was saved age ago.
+func (h history) changes(age time.Duration) []Change {
+	all := make([]Change, len(h))
+	sends := 0
+	for i, l := range h {
 		if l.State == store.Sent {
 			sends = max(l.Sends, 1)
 		}
 		all[i] = Change{State: l.State, Sends: sends, By: l.By, Why: l.Why, Dropped: l.Dropped}
 	}
-	for i, l := range slices.Backward(d.History) {
+	for i, l := range slices.Backward(h) {
 		age += time.Duration(l.Lasted) * time.Millisecond
 		all[i].Age = age
 	}
 	return all
 }
 
-// decided returns the reason of the present review, or the present verdict. A verdict on an earlier
+// decided returns the reason of the current review, or the current verdict. A verdict on an earlier
 // send is over.
-func (d *entryData) decided() line {
-	for _, l := range slices.Backward(d.History) {
+func (h history) decided() line {
+	for _, l := range slices.Backward(h) {
 		isReview := l.State == store.NeedsReview
 		if l.By != "" || isReview && l.Why != "" {
 			return l
@@ -120,23 +119,14 @@ func (d *entryData) decided() line {
 	return line{}
 }
 
-// isCorrectable reports whether the entry has a verdict, and nothing has happened since: no call has
-// relied on the verdict.
-func (d *entryData) isCorrectable() bool {
-	return !d.Erased && len(d.History) > 0 && d.History[len(d.History)-1].By != ""
+// InDoubtStates returns [store.Sent], [store.InDoubt] and [store.NeedsReview]: the mutation may
+// have happened.
+func InDoubtStates() []store.State {
+	return []store.State{store.Sent, store.InDoubt, store.NeedsReview}
 }
 
-// failure describes the end of a send in a history.
-func failure(err error) string {
-	failed, ok := errors.AsType[*lending.Error](err)
-	switch {
-	case ok && failed.StatusCode != 0:
-		return "the service responded with " + strconv.Itoa(failed.StatusCode)
-	case ok:
-		err = failed.Unwrap()
-	}
-	if err == nil {
-		return ""
-	}
-	return redact.Describe(err)
+var allStates = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)
+
+func isInDoubt(s store.State) bool {
+	return s == store.Sent || s == store.InDoubt || s == store.NeedsReview
 }

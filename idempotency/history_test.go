@@ -93,7 +93,7 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 20m0s ago: needs_review, sent 3, "no published field shows it" by ""
 10m0s ago: free, sent 3, "still no code" by "bob"
 0s ago: done, sent 3, "it came" by "cleo"
-0s ago: done, sent 3, "a call has relied on the verdict" by ""
+0s ago: done, sent 3, "a call has used the verdict" by ""
 `, told(t, log, "the/key"))
 		was := told(t, log, "the/key")
 		bubble.Elapse(31 * 24 * time.Hour)

@@ -41,12 +41,12 @@ type Options struct {
 
 	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,
 	// before the first replica uses it. The log goes on with their keys: it replays recorded responses,
-	// and makes checks at the present address. A log with Formerly serves a single account.
+	// and makes checks at the current address. A log with Formerly serves a single account.
 	Formerly []Account
 
 	// Namespace is the prefix of every key in the store, at most 64 letters, digits and -._. After the
 	// reset of a sandbox, a new namespace prevents replays of old responses. It protects none of the
-	// keys written before: never change it for another reason.
+	// keys written before: do not change it otherwise.
 	Namespace string
 }
 
@@ -70,15 +70,23 @@ func (a Account) id() string {
 
 type settings struct {
 	Options
-	store store.Store
+	store    store.Store
+	operator *operator
+	effects  *effects
+	index    *index
 
 	formerly []string               // the accounts of Formerly
 	account  atomic.Pointer[string] // the account of a log with Formerly; nil until its first call
 	clients  sync.Map               // from account to a client that has used the log
 	unsent   sync.Map               // from the key in the store to an [unsent]
-	salt     atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
-	look     look
-	past     past
+}
+
+func newSettings(entries store.Store, o Options) *settings {
+	return &settings{
+		Options: o, store: entries, operator: newOperator(entries, o.Namespace),
+		effects: &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
+		index:   newIndex(entries, o.Namespace+":"),
+	}
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -86,15 +94,15 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in the store entries. Give the log to a client
 // with [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settingsOf(entries)
-	s.Options = *cmp.Or(opts, new(Options))
-	s.SafeToRepeat = slices.Clone(s.SafeToRepeat)
+	o := *cmp.Or(opts, new(Options))
+	o.SafeToRepeat = slices.Clone(o.SafeToRepeat)
+	o.MaxLateness = cmp.Or(o.MaxLateness, 5*time.Minute)
+	o.KeepAnswers = cmp.Or(o.KeepAnswers, 30*24*time.Hour)
+	o.MaxAnswer = cmp.Or(o.MaxAnswer, 1<<20)
+	s := newSettings(entries, o)
 	for _, former := range s.Formerly {
 		s.formerly = append(s.formerly, former.id())
 	}
-	s.MaxLateness = cmp.Or(s.MaxLateness, 5*time.Minute)
-	s.KeepAnswers = cmp.Or(s.KeepAnswers, 30*24*time.Hour)
-	s.MaxAnswer = cmp.Or(s.MaxAnswer, 1<<20)
 	var c arguments
 	c.that(s.store != nil, "store", lending.CodeRequired, "must not be nil")
 	c.that(s.MaxLateness > 0, "MaxLateness", lending.CodeRange, "must not be negative")
@@ -111,15 +119,10 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	return &Log{opaque.Hide(s)}, nil
 }
 
-func settingsOf(entries store.Store) *settings {
-	p := past{reading: make(chan struct{}, 1), made: map[string]maker{}, adds: map[string]addition{}}
-	return &settings{store: entries, look: look{reading: make(chan struct{}, 1)}, past: p}
-}
-
 // settings returns the settings. The store of the zero Log fails.
 func (l *Log) settings() *settings {
 	if l == nil || l.hidden == nil {
-		return settingsOf(noStore{})
+		return newSettings(noStore{}, Options{})
 	}
 	return l.hidden()
 }
@@ -145,7 +148,7 @@ func (s *settings) serves(account string) bool {
 	return len(s.formerly) == 0 || s.account.CompareAndSwap(nil, &account) || *s.account.Load() == account
 }
 
-// isOf reports whether an entry of owner belongs to account, a present one.
+// isOf reports whether an entry of owner belongs to account, a current one.
 func (s *settings) isOf(owner, account string) bool {
 	return owner == account || slices.Contains(s.formerly, owner)
 }
@@ -163,6 +166,24 @@ func (s *settings) clientOf(owner string) (client *lending.Client) {
 
 // stored returns the key of a caller in the store.
 func (s *settings) stored(key string) string { return s.Namespace + ":" + key }
+
+// read returns the entry of a key in the store, and its data. A missing entry is free, with revision 0.
+func (s *settings) read(ctx context.Context, key string) (entry store.Entry, d entryData, err error) {
+	saved, err := s.store.Load(ctx, key)
+	if err == nil && saved == nil {
+		return store.Entry{Key: key, State: store.Free}, d, nil
+	}
+	if err == nil {
+		d, err = readData(saved.Data)
+	}
+	if err != nil {
+		return entry, d, err
+	}
+	return *saved, d, nil
+}
+
+// repeats reports whether [Options].SafeToRepeat names the route.
+func (s *settings) repeats(route string) bool { return slices.Contains(s.SafeToRepeat, Route(route)) }
 
 // arguments collects the failures of the arguments of a function.
 type arguments []lending.FieldError

@@ -49,8 +49,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 	var failed []error
 	var checks sync.WaitGroup
 	free := make(chan struct{}, checksAtOnce)
-	now, err := s.standing(ctx)
-	if err != nil {
+	if _, err := s.operator.recent(ctx); err != nil {
 		return next, storeError(err)
 	}
 	inDoubt := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
@@ -62,7 +61,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 		free <- struct{}{}
 		checks.Go(func() {
 			defer func() { <-free }()
-			wait, err := s.checkEntry(ctx, client, &entry, now)
+			wait, err := s.checkEntry(ctx, client, &entry)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && !errors.Is(err, store.ErrConflict) {
@@ -79,26 +78,19 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 
 // checkEntry ends the doubt about an entry if a read can. It returns the wait before the next
 // check, or 0 if Check cannot end the doubt.
-func (s *settings) checkEntry(
-	ctx context.Context, client *lending.Client, entry *store.Entry, now *standingData,
-) (time.Duration, error) {
-	d, err := readData(entry.Data)
+func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
+	d, _, err := s.open(ctx, entry)
 	if err != nil || !s.isOf(d.Request.Account, client.Account()) { // Keys lists an unreadable entry as in doubt
 		return 0, nil
 	}
-	now.distrust(entry, &d)
 	ctx, stop := context.WithTimeout(ctx, checkLimit)
 	defer stop()
-	callDecides := d.Send.IsCallers || d.Doubt.Happened || rowOf(d.Request.Route).setsValue || s.repeats(d.Request.Route)
-	wait, err := s.endOther(ctx, client, entry, &d, callDecides)
+	wait, err := s.endOther(ctx, client, entry, &d, false)
 	if errors.Is(err, errNeedsRequest) {
 		return 0, nil
 	}
 	return wait, err
 }
-
-// pageLimit is the size of a page of Sweep and Forget.
-const pageLimit = 1000
 
 // Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and
 // returns their number. Call Sweep about once a day, in any of the processes.
@@ -188,14 +180,12 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 
 // forgets records, once, that the log no longer knows all mutations: see [Log.Restored].
 func (s *settings) forgets(ctx context.Context, some bool) error {
-	now, err := s.standing(ctx)
+	now, err := s.operator.recent(ctx)
 	if err != nil || !some || now.Forgot {
 		return storeError(err)
 	}
-	return s.instruct(ctx, func(d *standingData) { d.Forgot = true })
+	return storeError(s.operator.change(ctx, func(i *instructions) { i.Forgot = true }))
 }
-
-var allStates = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)
 
 func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 	entry, err := s.store.Load(ctx, key)

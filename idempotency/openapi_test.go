@@ -64,7 +64,7 @@ func extensions(t *testing.T, r catalog.Route, operations map[string]string) str
 		retry = "sign-in"
 	case row.setsValue:
 		retry = "safe"
-	case row.check != nil:
+	case row.reads != noReads:
 		retry = "check"
 	}
 	lines := "      x-effect: " + effect + "\n      x-retry: " + retry + "\n"

@@ -37,16 +37,18 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	if err != nil {
 		return nil, storeError(err)
 	}
-	now, err := s.standing(ctx)
-	if err != nil {
-		return nil, storeError(err)
-	}
-	r := &Recorded{KeyStatus: KeyStatus{Key: key, State: store.Free}, Outcome: data.outcome(entry.State)}
+	r := &Recorded{KeyStatus: KeyStatus{Key: key, State: store.Free}, Outcome: outcomeOf(&data, entry.State)}
 	if entry.Revision > 0 {
 		r.KeyStatus = s.status(&entry)
 	}
-	if r.Outcome == lending.OutcomeNotSent && now.distrust(&entry, &data) != nil {
-		r.Outcome = lending.OutcomeUnknown
+	if r.Outcome == lending.OutcomeNotSent {
+		restored, err := s.restart(ctx, &entry, &data)
+		if err != nil {
+			return nil, storeError(err)
+		}
+		if restored != nil {
+			r.Outcome = lending.OutcomeUnknown
+		}
 	}
 	if data.Response.Status != 0 {
 		r.answer = opaque.Hide(data.Response.Body)
@@ -92,12 +94,6 @@ type Filter = store.Filter
 
 const defaultLimit = 100
 
-// InDoubtStates returns [store.Sent], [store.InDoubt] and [store.NeedsReview]: the mutation may
-// have happened.
-func InDoubtStates() []store.State {
-	return []store.State{store.Sent, store.InDoubt, store.NeedsReview}
-}
-
 // Keys returns a page of the selected keys, the oldest first. For the next page, set
 // [Filter].After to the Position of the last key. A page can be shorter than the limit; an
 // empty page is the end. A key that changes between two pages can appear twice, but is never
@@ -138,8 +134,8 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 	}
 	r := data.Request
 	e.Route, e.Sends, e.CheckWith, e.IDs = r.Route, data.Send.Number, r.CheckWith, r.IDs.kept()
-	e.Correctable, e.History = data.isCorrectable(), data.changes(stored)
-	decided := data.decided()
+	e.Correctable, e.History = data.isCorrectable(), data.History.changes(stored.Age)
+	decided := data.History.decided()
 	e.Why, e.ResolvedBy, e.Erased = decided.Why, decided.By, data.Erased
 	if !isInDoubt(e.State) {
 		return e
@@ -150,15 +146,11 @@ func (s *settings) status(stored *store.Entry) KeyStatus {
 		}
 		e.Age = c.Age
 	}
-	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
-		switch row := rowOf(r.Route); {
-		case data.Send.IsCallers, row.setsValue, s.repeats(r.Route), row.check != nil && data.Send.Presumed, row.check != nil && data.Send.Before != nil && data.Send.Before.Count >= 0:
-			e.NeedsPerson, e.Why = false, ""
-		case row.check == nil:
-			e.Why = row.reason()
-		default:
-			e.Why = notCounted
-		}
+	e.NeedsPerson = true
+	if e.State != store.NeedsReview { // the stored Why is older than the state
+		var who ender
+		who, e.Why = data.ender(s.repeats(r.Route))
+		e.NeedsPerson = who == byPerson
 	}
 	idle := data.idle(stored)
 	e.HappenedAfter, e.NotHappenedAfter = max(0, -idle), max(0, s.MaxLateness-idle)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,41 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
+// read makes the check.
+func (t *target) read(ctx context.Context, row route) (snapshot, error) {
+	switch row.reads {
+	case readsCustomer, readsCustomers:
+		return checkCustomers(ctx, t)
+	case readsApplications:
+		return checkApplications(ctx, t)
+	case readsOffer:
+		return checkProcessing(ctx, t)
+	case readsApplicants:
+		return checkApplicants(ctx, t)
+	case readsWithdrawals:
+		return checkWithdrawals(ctx, t)
+	case readsSubscription:
+		return checkSubscription(ctx, t)
+	case noReads:
+	}
+	return snapshot{Count: -1}, nil
+}
+
+// rebuild returns the response of a mutation that happened, or nil if no read shows the response.
+func (t *target) rebuild(ctx context.Context, row route, before *snapshot, after snapshot) ([]byte, error) {
+	switch {
+	case !row.rebuilds:
+	case row.reads == readsCustomer:
+		return rebuiltCustomer(ctx, t, after)
+	case row.reads == readsCustomers:
+		return rebuiltCustomers(ctx, t)
+	case row.reads == readsApplications:
+		return rebuiltApplication(ctx, t, before, after)
+	case row.reads == readsOffer:
+		return rebuiltOffer(ctx, t, after)
+	}
+	return nil, nil
+}
 
 // seen returns the snapshot of records: the count and the UUIDs.
 func seen[T interface{ Raw() json.RawMessage }](records ...T) snapshot {
@@ -33,14 +66,6 @@ func single(record lending.Record) snapshot {
 		return snapshot{State: "empty"}
 	}
 	return seen(record)
-}
-
-// uuidsIn returns the JSON strings of text that are UUIDs.
-func uuidsIn(text string) (ids []string) {
-	for _, quoted := range quotedUUID.FindAllString(text, -1) {
-		ids = append(ids, strings.ToLower(strings.Trim(quoted, `"`)))
-	}
-	return ids
 }
 
 // absence returns the snapshot of a read that finds nothing. State keeps the status, because a
@@ -66,10 +91,6 @@ func noList(err error) (snapshot, error) {
 
 // errNeedsRequest is the error of a check without the request: no entry keeps an e-mail address.
 var errNeedsRequest = redact.Text(prefix + "the check needs the e-mail address in the request; call with the key")
-
-type customer struct {
-	Email string `json:"email"`
-}
 
 func customerWith(ctx context.Context, t *target, email string) (snapshot, error) {
 	record, err := t.client.Customers.GetByEmail(ctx, email)
@@ -182,7 +203,7 @@ func totalOf(page lending.Record) int {
 	return *said.TotalCount
 }
 
-func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
+func rebuiltCustomer(ctx context.Context, t *target, after snapshot) ([]byte, error) {
 	id, err := theOne(after.IDs, func(id string) error {
 		customer, _ := lending.ParseCustomerID(id) // a UUID
 		_, err := t.client.Customers.GetByID(ctx, customer)
@@ -195,13 +216,13 @@ func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot
 }
 
 // rebuiltCustomers returns the customers with the e-mail addresses of a batch.
-func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapshot) ([]byte, error) {
+func rebuiltCustomers(ctx context.Context, t *target) ([]byte, error) {
 	customers := listed[customer](t.body)
 	rebuilt := make([]json.RawMessage, len(customers))
 	for i, c := range customers {
 		after, err := customerWith(ctx, t, c.Email)
 		if err == nil {
-			rebuilt[i], err = rebuiltCustomer(ctx, t, before, after)
+			rebuilt[i], err = rebuiltCustomer(ctx, t, after)
 		}
 		if err != nil || rebuilt[i] == nil {
 			return nil, err
@@ -226,7 +247,7 @@ func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after 
 
 // rebuiltOffer returns the UUID of the offer: the only UUID, except the id of the application,
 // that two reads show.
-func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
+func rebuiltOffer(ctx context.Context, t *target, after snapshot) ([]byte, error) {
 	again, err := offerOf(ctx, t)
 	if err != nil {
 		return nil, err

@@ -52,100 +52,50 @@ func (l *Log) Restored(ctx context.Context, r Restoration) error {
 		Decision: Decision{By: r.By, Why: "the store is a copy of " + r.Copy.UTC().Format(time.DateTime) + " UTC"},
 		Copy:     r.Copy.UTC(), Lasts: cmp.Or(r.Lasts, s.KeepAnswers),
 	}
-	return s.instruct(ctx, func(d *standingData) { d.Restore = o })
+	return storeError(s.operator.change(ctx, func(i *instructions) { i.Restore = o }))
 }
 
-// reviewed returns the reason of a review.
-func (d *entryData) reviewed(why string) string {
-	if d.Send.Presumed {
-		why = "the store was restored from a copy, and does not know whether the mutation was sent: " + why
+// load returns the entry of a key as [settings.open] does.
+func (s *settings) load(ctx context.Context, key string) (entry store.Entry, d entryData, restored *Instruction, err error) {
+	saved, err := s.store.Load(ctx, key)
+	if err != nil {
+		return entry, d, nil, err
 	}
-	return why
+	if entry = (store.Entry{Key: key, State: store.Free}); saved != nil {
+		entry = *saved
+	}
+	d, restored, err = s.open(ctx, &entry)
+	return entry, d, restored, err
 }
 
-// restored returns the instruction of [Log.Restored] with its age at now, or nil if none is in force.
-func (d *standingData) restored(now time.Time) *Instruction {
-	if d.Restore == nil {
-		return nil
+// open decodes an entry, and restarts its age after [Log.Restored].
+func (s *settings) open(ctx context.Context, entry *store.Entry) (d entryData, restored *Instruction, err error) {
+	if entry.Revision > 0 {
+		d, err = readData(entry.Data)
 	}
-	o := *d.Restore
-	if o.Age += now.Sub(d.at); o.Age >= o.Lasts {
-		return nil
+	if err == nil {
+		restored, err = s.restart(ctx, entry, &d)
 	}
-	return &o
+	return d, restored, err
 }
 
-// distrust counts the age of an entry of the copy from the instruction: the mutation may have been sent
-// just before. The time before goes into the history. It returns the instruction, or nil if the
-// entry is younger or no instruction is in force.
-func (d *standingData) distrust(entry *store.Entry, data *entryData) *Instruction {
-	o := d.restored(time.Now())
+// restart restarts the age of a restored entry at the time of [Log.Restored], because the mutation may
+// have been sent just before. The time before goes into the history. restart returns the instruction, or nil if
+// the entry is younger or no instruction is in force.
+func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData) (*Instruction, error) {
+	now, err := s.operator.recent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := now.restored(time.Now())
 	if o == nil || entry.Revision > 0 && entry.Age < o.Age {
-		return nil
+		return nil, nil
 	}
-	if n := len(data.History); n > 0 {
-		data.History[n-1].Lasted += (entry.Age - o.Age).Milliseconds()
+	if n := len(d.History); n > 0 {
+		d.History[n-1].Lasted += (entry.Age - o.Age).Milliseconds()
 	}
 	entry.Age = o.Age
-	return o
-}
-
-// presume puts a mutation in doubt that the store lost or did not know yet at the time of its copy.
-func (k *keyedCall) presume(ctx context.Context) error {
-	now, err := k.standing(ctx)
-	if err != nil {
-		return k.refuse(Error{kind: ErrStore, cause: err})
-	}
-	k.entry, k.loaded = *k.present(), time.Now()
-	o := now.distrust(&k.entry, &k.data)
-	if o == nil || k.entry.State != store.Free {
-		return nil
-	}
-	if isNew, err := k.isNew(ctx, o); isNew || err != nil {
-		return err
-	}
-	k.data.Request.Frozen = true
-	k.data.Doubt.Idle = o.Age
-	k.data.Send = send{
-		Number: max(1, k.data.Send.Number), Presumed: true, Open: true, IsCallers: k.safeToRepeat || k.check != nil,
-		Adds: records(k.call),
-	}
-	err = k.save(ctx, k.lock, line{State: store.InDoubt, Why: o.Why})
-	return k.held(ctx, err)
-}
-
-// isNew reports whether the request names a record that a mutation has made after the instruction: such a
-// mutation was not sent before.
-func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
-	id, err := k.target.owner(ctx)
-	if err != nil {
-		return false, k.refuse(Error{kind: errCheckBefore, cause: err})
-	}
-	if id == "" {
-		return false, nil
-	}
-	isNew := false
-	err = k.withPast(ctx, id, func(p *past) {
-		made, known := p.made[id]
-		isNew = known && !made.presumed && time.Since(made.at) < o.Age
-	})
-	return isNew, k.unsaved(err)
-}
-
-// owner returns the id of the application or the customer of the request, or "".
-func (t *target) owner(ctx context.Context) (string, error) {
-	loan := t.loan()
-	if loan.IsZero() {
-		return cmp.Or(t.ids["applicationId"], t.ids["customerId"]), nil
-	}
-	record, err := t.client.Loans.Get(ctx, loan)
-	if lending.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return record.ApplicationID.String(), nil
+	return o, nil
 }
 
 // beforeCopy returns a snapshot of the time before a presumed mutation, made of the records that the
@@ -164,7 +114,7 @@ func (s *settings) beforeCopy(
 	case after.Count == 0: // no offer: a processing need not have left one yet
 		return nil, "", nil
 	}
-	now, err := s.standing(ctx)
+	now, err := s.operator.recent(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -173,25 +123,25 @@ func (s *settings) beforeCopy(
 		return nil, "", err
 	}
 	list := listOf(row, t.ids)
-	err = s.withPast(ctx, "", func(p *past) {
-		made, isKnown := p.made[owner]
-		isYoung := isKnown && now.Restore != nil && now.Restore.Copy.Sub(made.at) < young
+	err = s.index.use(ctx, "", func(x *index) {
+		made, isKnown := x.made[owner]
+		isWhole := isKnown && now.Restore != nil && now.Restore.Copy.Sub(made.at) < keptWhole
 		hasIDs := row.listsIDs && !row.isOne
-		knowsAll := made.presumed || !now.Forgot && (hasIDs || isYoung)
+		knowsAll := made.presumed || !now.Forgot && (hasIDs || isWhole)
 		switch {
-		case p.hasGap || !knowsAll:
+		case x.hasGap || !knowsAll:
 			before = nil
 		case hasIDs:
 			before.IDs = slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
-				_, made := p.made[id]
+				_, made := x.made[id]
 				return !made || t.ids.has(id)
 			})
 			before.Count = len(before.IDs)
 		default:
-			before.Count = p.added(list, key)
+			before.Count = x.added(list, key)
 		}
 		if o := now.Restore; o != nil {
-			claimer = p.claimer(list, now.at.Add(-o.Age))
+			claimer = x.claimer(list, now.at.Add(-o.Age))
 		}
 	})
 	return before, strings.TrimPrefix(claimer, s.stored("")), err

@@ -3,8 +3,6 @@ package idempotency
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -52,15 +50,11 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err := c.err(); err != nil {
 		return err
 	}
-	entry, data, err := s.read(ctx, s.stored(key))
+	entry, data, restored, err := s.load(ctx, s.stored(key))
 	if err != nil {
 		return storeError(err)
 	}
-	now, err := s.standing(ctx)
-	if err != nil {
-		return storeError(err)
-	}
-	if now.distrust(&entry, &data) != nil { // another send may have followed the copy
+	if restored != nil { // another send may have followed the copy
 		data.Doubt.Idle = 0
 	}
 	if err := s.allows(ctx, key, r, &entry, &data); err != nil {
@@ -68,9 +62,9 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	}
 	switch adds := entry.Lock != "" && rowOf(data.Request.Route).adds; {
 	case adds && r.Correct: // the count of the earlier verdict is wrong
-		err = s.remember(ctx, entry.Lock, snapshot{Count: -1})
+		err = s.effects.remember(ctx, entry.Lock, snapshot{Count: -1})
 	case adds && f.evidence == happened:
-		err = s.remember(ctx, entry.Lock, data.effect(f.answer))
+		err = s.effects.remember(ctx, entry.Lock, data.effect(f.answer))
 	}
 	if err != nil {
 		return storeError(err)
@@ -84,37 +78,30 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	return storeError(s.store.Save(ctx, data.next(&entry, end.State, entry.Lock)))
 }
 
+// allows returns the reason if the verdict cannot be accepted.
 func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *store.Entry, d *entryData) error {
+	if field, why := d.takesVerdict(entry.State, r.Correct); why != "" {
+		return argumentError(field, lending.CodeConflict, why)
+	}
 	f, idle := r.Verdict.finding(), d.idle(entry)
 	isAbsent := f.evidence == absent
 	switch {
-	case d.Erased:
-		return argumentError("key", lending.CodeConflict, "must not be erased: there is nothing left to decide")
-	case r.Correct && !d.isCorrectable():
-		return argumentError("Correct", lending.CodeConflict, "must be false: there is no verdict to correct, or a call has relied on the verdict")
-	case !r.Correct && !isInDoubt(entry.State) && d.isCorrectable():
-		return argumentError("Correct", lending.CodeConflict, "must be true, which replaces the verdict that the mutation has")
-	case !r.Correct && !isInDoubt(entry.State) && entry.State != store.Forgotten:
-		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	case isAbsent && !r.Correct && (d.Doubt.Happened || entry.State == store.Forgotten):
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")
 	case max(d.Send.Number, 1) != cmp.Or(r.Sends, 1):
-		return argumentError("Sends", lending.CodeConflict, "must be the present number of sends: look again, since the mutation may have been sent again")
+		return argumentError("Sends", lending.CodeConflict, "must be the current number of sends: look again, since the mutation may have been sent again")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case isAbsent && idle < s.MaxLateness:
 		return &Error{Key: key, kind: ErrInDoubt, Why: "the service can still execute the mutation", RetryAfter: s.MaxLateness - idle}
 	}
 	row := rowOf(d.Request.Route)
-	form := row.form
-	if form.fits == nil {
-		form = nothing
-	}
+	form, needsNone := cmp.Or(row.form, nothing), row.needsNone(f) || row.setsValue || d.Send.IsCallers
 	switch {
 	case f.answer != nil && !form.fits(f.answer):
-		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+form.name)
-	case f.answer == nil && !isAbsent && form.name != nothing.name && !row.needsNone(f) && !row.setsValue && !d.Send.IsCallers:
-		return argumentError("Verdict", lending.CodeRequired, "must hold the response of the route, which the next call returns: "+form.name)
+		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+string(form))
+	case f.answer == nil && !isAbsent && form != nothing && !needsNone:
+		return argumentError("Verdict", lending.CodeRequired, "must hold the response of the route, which the next call returns: "+string(form))
 	}
 	return s.contradicted(ctx, key, f, d, s.MaxLateness-idle)
 }
@@ -124,19 +111,18 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 func (s *settings) contradicted(ctx context.Context, key string, f finding, d *entryData, late time.Duration) error {
 	client := s.clientOf(d.Request.Account)
 	row := rowOf(d.Request.Route)
-	isAbsent, listsAnswer := f.evidence == absent, row.listsIDs && f.answer != nil
-	if client == nil || row.check == nil || row.byEmail || isAbsent && d.Send.Before == nil || !isAbsent && !listsAnswer {
+	if client == nil || row.byEmail() || !row.canContradict(f, &d.Send) {
 		return nil
 	}
-	after, err := row.check(ctx, &target{client: client, ids: d.Request.IDs})
+	of := &target{client: client, ids: d.Request.IDs}
+	after, err := of.read(ctx, row)
 	switch {
-	case lending.OutcomeOf(err) == lending.OutcomeRejected:
-		return nil // the check can tell nothing more
+	case lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
 	case err != nil:
 		return &Error{Key: key, kind: ErrInDoubt, cause: redact.Hide(err), Why: "the check failed", RetryAfter: time.Second}
-	case isAbsent && row.judge(d.Send.Before, after, max(1, d.Send.Adds)).evidence == happened:
+	case !row.contradicts(f, &d.Send, after, d.Request.IDs):
+	case f.evidence == absent:
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the check shows the mutation; read "+d.Request.CheckWith)
-	case isAbsent || row.agrees(after, f.answer, d.Request.IDs):
 	case late > 0:
 		return &Error{Key: key, kind: ErrInDoubt, Why: notShown + " yet", RetryAfter: time.Second}
 	default:
@@ -146,19 +132,3 @@ func (s *settings) contradicted(ctx context.Context, key string, f finding, d *e
 }
 
 const notShown = "no read shows the record of the verdict"
-
-// agrees reports whether the reads after the mutation can belong to answer: they list an id of each
-// of its records, other than the ids of the request.
-func (r route) agrees(after snapshot, answer []byte, of ids) bool {
-	listed := slices.DeleteFunc(slices.Clone(after.IDs), of.has)
-	if after.Count < 0 || r.isOne && len(listed) == 0 {
-		return true
-	}
-	var records []json.RawMessage
-	if json.Unmarshal(answer, &records) != nil {
-		records = []json.RawMessage{answer}
-	}
-	return !slices.ContainsFunc(records, func(record json.RawMessage) bool {
-		return !slices.ContainsFunc(uuidsIn(string(record)), func(id string) bool { return slices.Contains(listed, id) })
-	})
-}

@@ -5,19 +5,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-const (
-	// recordLimit bounds the attempts to record an outcome in the store.
-	recordLimit = 10 * time.Second
-	// reserved is the time for which a mutation keeps its lock between the check and the send.
-	reserved = 10 * time.Second
-)
+// recordLimit bounds the attempts to record an outcome in the store.
+const recordLimit = 10 * time.Second
 
 // prepare makes the check before the send, and records "sent" with the reason of a resend.
 func (k *keyedCall) prepare(ctx context.Context, why string) error {
@@ -33,13 +31,13 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 		return err
 	}
 	s := &k.data.Send
-	if k.row.check != nil && s.Before == nil && k.check == nil {
+	if k.row.reads != noReads && s.Before == nil && k.check == nil {
 		if err := k.checkBefore(ctx); err != nil {
 			return err
 		}
 	}
 	if s.Adds = 0; k.adds() {
-		if s.Adds = records(k.call); k.row.once && s.Before != nil && s.Before.Count > 0 {
+		if s.Adds = records(k.target.body); k.row.once && s.Before != nil && s.Before.Count > 0 {
 			s.Adds = -1 // the record may replace the earlier one
 		}
 	}
@@ -52,12 +50,39 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 	s.Nonce, s.Lease, s.Open, s.IsCallers = k.nonce, time.Until(deadline), true, k.safeToRepeat || k.check != nil
 	s.Number++
 	before := k.entry.State
-	err := k.save(ctx, k.lock, line{State: store.Sent, Why: why})
-	failed := k.held(ctx, err)
-	if _, isHeld := errors.AsType[*store.LockedError](err); err != nil && !isHeld && !errors.Is(err, store.ErrConflict) {
+	err := k.saveWithLock(ctx, line{State: store.Sent, Why: why})
+	failed := k.unsaved(err)
+	if _, isRefused := errors.AsType[*lending.Error](err); err != nil && !isRefused && !errors.Is(err, store.ErrConflict) {
 		k.takeBack(ctx, before, notSent) // the failed save may have had its effect
 	}
 	return failed
+}
+
+// refusal returns the reason if no call may begin to send a mutation.
+func (s *settings) refusal(ctx context.Context) *Error {
+	switch now, err := s.operator.recent(ctx); {
+	case err != nil:
+		return &Error{kind: ErrStore, cause: err}
+	case now.Pause != nil:
+		return &Error{kind: ErrPaused, Why: now.Pause.String()}
+	}
+	return nil
+}
+
+// begin reads the instructions right before the send, and takes "sent" back if the send must
+// not begin: the call may have waited for a token, a check or the store.
+func (k *keyedCall) begin(ctx context.Context) error {
+	why := k.refusal(ctx)
+	if why == nil {
+		return nil
+	}
+	before := store.Free
+	if k.inDoubt {
+		before = store.InDoubt
+	}
+	k.takeBack(ctx, before, "not sent: the log was paused, or its store failed")
+	k.entry.State = before // also if the store does not know it
+	return k.refuse(*why)
 }
 
 const notSent = "not sent: the store failed"
@@ -98,18 +123,18 @@ func (k *keyedCall) undoUnsent() {
 // for its own.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
 	if k.lock != k.entry.Lock {
-		if err := k.held(ctx, k.save(ctx, k.lock, line{State: store.Free})); err != nil {
-			return err
+		if err := k.saveWithLock(ctx, line{State: store.Free}); err != nil {
+			return k.unsaved(err)
 		}
 	}
 	var last lockData
 	if k.adds() {
 		var err error
-		if _, last, err = k.recall(ctx, k.lock); err != nil {
+		if _, last, err = k.effects.recall(ctx, k.lock); err != nil {
 			return k.unsaved(err)
 		}
 	}
-	before, err := k.row.check(ctx, k.target)
+	before, err := k.target.read(ctx, k.row)
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
@@ -131,12 +156,12 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		_ = k.undo(ctx, recordLimit, failure(err))
 	case lending.OutcomeUnknown:
 		if failed != nil && k.isRepeatable() {
-			failed.RetryAfter = max(failed.RetryAfter, k.pause())
+			failed.RetryAfter = max(failed.RetryAfter, k.data.pause(k.MaxLateness))
 		}
 		_ = k.saveRetrying(ctx, recordLimit, line{State: store.InDoubt, Why: failure(err)})
 	case lending.OutcomeDone:
 		state := k.keep(answer)
-		if k.adds() && k.remember(ctx, k.lock, k.data.effect(k.data.Response.Body)) != nil {
+		if k.adds() && k.effects.remember(ctx, k.lock, k.data.effect(k.data.Response.Body)) != nil {
 			k.data.Hold = max(k.data.Hold, k.MaxLateness) // the lock replaces the remembered records
 		}
 		if failed := k.saveRetrying(ctx, recordLimit, line{State: state, Why: failure(err)}); failed != nil {
@@ -154,8 +179,8 @@ func (k *keyedCall) rejected(failed *lending.Error) {
 	default:
 		k.data.Doubt.Rejected++
 	}
-	failed.Outcome = k.data.outcome(store.InDoubt)
-	failed.RetryAfter = max(failed.RetryAfter, k.pause())
+	failed.Outcome = outcomeOf(&k.data, store.InDoubt)
+	failed.RetryAfter = max(failed.RetryAfter, k.data.pause(k.MaxLateness))
 }
 
 // keep puts the response of a success into the entry, and returns the next state. If the
@@ -243,4 +268,19 @@ func (k *keyedCall) resolveConflict(ctx context.Context, state store.State) (isR
 		return false, nil
 	}
 	return true, nil
+}
+
+// failure describes the end of a send in a history.
+func failure(err error) string {
+	failed, ok := errors.AsType[*lending.Error](err)
+	switch {
+	case ok && failed.StatusCode != 0:
+		return "the service responded with " + strconv.Itoa(failed.StatusCode)
+	case ok:
+		err = failed.Unwrap()
+	}
+	if err == nil {
+		return ""
+	}
+	return redact.Describe(err)
 }

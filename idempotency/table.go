@@ -1,13 +1,5 @@
 package idempotency
 
-import (
-	"cmp"
-	"context"
-	"fmt"
-
-	"github.com/lendingapi/lending-go"
-)
-
 // route is the row of a mutation in the table of checks. The zero route leaves the decision to a
 // person.
 type route struct {
@@ -16,7 +8,6 @@ type route struct {
 	ids       bool   // a later step needs only the ids of the response
 	listsIDs  bool   // the reads list the ids of the response
 	isOne     bool   // the reads show at most one record, which can be missing although the mutation happened
-	byEmail   bool   // the check needs the e-mail addresses of the request, which no entry keeps
 	optional  bool   // a success needs no response: no later step uses it
 	unused    bool   // no later step uses the response: a verdict needs none
 	setsValue bool   // a resend sets the same value again
@@ -27,19 +18,26 @@ type route struct {
 	lock    string // the name of the lock of mutations whose effects look alike, per record; "" for no lock
 	form    form   // the form of the response; the zero form for nothing, or true
 
-	// check reads before the send, and again after a lost response: see judge.
-	check func(context.Context, *target) (snapshot, error)
-
-	// answer rebuilds the response of a mutation that happened; nil if no read shows the response.
-	answer func(context.Context, *target, *snapshot, snapshot) ([]byte, error)
+	reads    reads // the check: before the send, and again after a lost response
+	rebuilds bool  // the reads show the response
 }
 
-// snapshot is the result of a check.
-type snapshot struct {
-	Count int      `json:"count"`           // the number of records; -1 if unknown
-	IDs   []string `json:"ids,omitempty"`   // all UUIDs in the records
-	State string   `json:"state,omitempty"` // a hash of other fields
-}
+// byEmail reports whether the check needs the e-mail addresses of the request, which no entry keeps.
+func (r route) byEmail() bool { return r.reads == readsCustomer || r.reads == readsCustomers }
+
+// reads names the reads of a check.
+type reads int
+
+const (
+	noReads reads = iota
+	readsCustomer
+	readsCustomers
+	readsApplications
+	readsOffer
+	readsApplicants
+	readsWithdrawals
+	readsSubscription
+)
 
 // rowOf returns the row of a method and path template. The table uses published facts only.
 // An absence assumes MaxLateness, and reads that show earlier writes.
@@ -50,24 +48,24 @@ func rowOf(name string) route {
 	// The e-mail address identifies a customer: no lock is needed.
 	case "POST /api/Application/create-customer":
 		return route{
-			form: aCustomer, ids: true, listsIDs: true, byEmail: true, once: true,
-			check: checkCustomers, answer: rebuiltCustomer,
+			form: aCustomer, ids: true, listsIDs: true, once: true,
+			reads: readsCustomer, rebuilds: true,
 		}
 	case "POST /api/ApplicationBulk/create-customers":
 		return route{
-			form: customers, ids: true, listsIDs: true, byEmail: true, once: true,
-			check: checkCustomers, answer: rebuiltCustomers,
+			form: customers, ids: true, listsIDs: true, once: true,
+			reads: readsCustomers, rebuilds: true,
 		}
 
 	// The list of the customer has one more application. Applications.Get accepts the new UUID.
 	case "POST /api/Application/create-application":
 		return route{
 			form: aUUID, adds: true, listsIDs: true, lock: "applications",
-			check: checkApplications, answer: rebuiltApplication,
+			reads: readsApplications, rebuilds: true,
 		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			form: objects, adds: true, ids: true, listsIDs: true, lock: "applications", check: checkApplications,
+			form: objects, adds: true, ids: true, listsIDs: true, lock: "applications", reads: readsApplications,
 			note: "reads cannot distinguish the applications of several customers",
 		}
 
@@ -85,7 +83,7 @@ func rowOf(name string) route {
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
 			form: aUUID, adds: true, listsIDs: true, isOne: true, unused: true, once: true, lock: "offer",
-			check: checkProcessing, answer: rebuiltOffer,
+			reads: readsOffer, rebuilds: true,
 			note: "there is no new offer, but the status has changed",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
@@ -112,9 +110,9 @@ func rowOf(name string) route {
 
 	// The list of all applicants has one more. A primary applicant may replace an earlier one.
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
-		return route{adds: true, check: checkApplicants, once: true, lock: "applicants"}
+		return route{adds: true, reads: readsApplicants, once: true, lock: "applicants"}
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
-		return route{adds: true, check: checkApplicants, lock: "applicants"}
+		return route{adds: true, reads: readsApplicants, lock: "applicants"}
 
 	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
 		"POST /api/Application/submit-bankstatement-document/{applicationId}":
@@ -124,7 +122,7 @@ func rowOf(name string) route {
 	// transactions and the balance have not changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			form: withUUID, adds: true, ids: true, optional: true, check: checkWithdrawals, lock: "withdrawals",
+			form: withUUID, adds: true, ids: true, optional: true, reads: readsWithdrawals, lock: "withdrawals",
 			note: "there is no new withdrawal, but the transactions or the balance have changed",
 		}
 	// These send a one-time password and move no money. SafeToRepeat is sensible. How the withdrawal of a
@@ -145,7 +143,7 @@ func rowOf(name string) route {
 	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
 		return route{setsValue: true, lock: "subscription"}
 	case "POST /api/Webhook/unregister":
-		return route{removes: true, lock: "subscription", check: checkSubscription}
+		return route{removes: true, lock: "subscription", reads: readsSubscription}
 	case "POST /api/Webhook/update-all":
 		return route{lock: "subscription", note: "the effect is not published"}
 
@@ -159,44 +157,3 @@ const (
 	noFields  = "the fields that identify the customer are not published"
 	noPending = "no read shows a withdrawal that waits for the one-time password"
 )
-
-// judge returns the finding on a mutation of n records, from the snapshots before and after.
-func (r route) judge(before *snapshot, after snapshot, n int) finding {
-	switch {
-	case before == nil || before.Count < 0:
-		return finding{why: notCounted}
-	case after.Count < 0:
-		return finding{why: "the present count of records is not known", evidence: unclear}
-	case r.once && before.Count > 0:
-		return finding{why: "the record existed before, and no published field identifies a new one"}
-	}
-	want := before.Count + n
-	if r.removes {
-		want = before.Count - n
-	}
-	f := finding{why: cmp.Or(r.note, "other fields have changed")}
-	switch {
-	case after.Count == want:
-		return finding{evidence: happened}
-	case after.Count != before.Count:
-		f.why = fmt.Sprintf("there are %d records where there were %d", after.Count, before.Count)
-		if after.Count < want {
-			f.evidence = unclear
-		}
-	case after.State != before.State:
-		f.evidence = unclear
-	default:
-		f = finding{evidence: absent}
-	}
-	return f
-}
-
-func (r route) reason() string { return cmp.Or(r.note, nothingShows) }
-
-const (
-	nothingShows = "no published field shows it"
-	notCounted   = "the count of records before the send is not known"
-)
-
-// records returns the number of records in the request: 1, or the length of a bulk request.
-func records(call *lending.MutationCall) int { return max(1, len(listed[map[string]any](call.Body()))) }

@@ -1,11 +1,13 @@
 package idempotency
 
 import (
+	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -20,26 +22,6 @@ type target struct {
 	client *lending.Client
 	ids    ids
 	body   []byte // the request without secrets; nil if unknown
-}
-
-// ids are the ids in a request by name, for example "loanId".
-type ids map[string]string
-
-// kept returns the UUIDs. An entry does not keep the id of a bank account, which can be the
-// account number.
-func (i ids) kept() ids {
-	kept := maps.Clone(i)
-	maps.DeleteFunc(kept, func(_, id string) bool { return uuid.Validate(id) != nil })
-	return kept
-}
-
-func (i ids) has(id string) bool {
-	for _, own := range i {
-		if strings.EqualFold(own, id) {
-			return true
-		}
-	}
-	return false
 }
 
 // idsOf returns the ids in the path and the query, and the customer id in the body.
@@ -79,6 +61,13 @@ func listed[T any](body []byte) (all []T) {
 	return all
 }
 
+// records returns the number of records in a request: 1, or the length of a bulk request.
+func records(body []byte) int { return max(1, len(listed[map[string]any](body))) }
+
+type customer struct {
+	Email string `json:"email"`
+}
+
 // application returns the application of the request, or zero, which the client refuses to read.
 func (t *target) application() lending.ApplicationID {
 	id, _ := lending.ParseApplicationID(t.ids["applicationId"])
@@ -89,6 +78,22 @@ func (t *target) application() lending.ApplicationID {
 func (t *target) loan() lending.LoanID {
 	id, _ := lending.ParseLoanID(t.ids["loanId"])
 	return id
+}
+
+// owner returns the id of the application or the customer of the request, or "".
+func (t *target) owner(ctx context.Context) (string, error) {
+	loan := t.loan()
+	if loan.IsZero() {
+		return cmp.Or(t.ids["applicationId"], t.ids["customerId"]), nil
+	}
+	record, err := t.client.Loans.Get(ctx, loan)
+	if lending.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return record.ApplicationID.String(), nil
 }
 
 // webhooks returns the owner of the subscription.
@@ -114,4 +119,10 @@ func (t *target) who(salt string) []byte {
 		return nil
 	}
 	return sum.Sum(nil)[:2]
+}
+
+// hashed returns a hash of text, for comparisons only.
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

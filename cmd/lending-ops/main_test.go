@@ -126,7 +126,7 @@ func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 	out, _ = tt.run("show", "order-42/confirm")
 	for _, said := range []string{
 		"sent 1 time", "in doubt: connection reset", "happened, by dora: Loans.Withdrawals shows it",
-		"happened, by dora: seen twice", "a call has relied on the verdict",
+		"happened, by dora: seen twice", "a call has used the verdict",
 	} {
 		assert.Contains(t, out, said, "one look tells what happened")
 	}

@@ -2,23 +2,27 @@ package idempotency
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
 const (
-	// settled is the age at which no save can still come into the list before an entry.
-	settled = 5 * time.Second
-	// young is the age of a record, at the time of a copy, whose other mutations nobody has forgotten
-	// or swept yet.
-	young = 24 * time.Hour
+	// pageLimit is the size of a page of a function that reads many entries.
+	pageLimit = 1000
+	// maxSaveTime is the age of an entry before which no later save of another entry can be listed.
+	maxSaveTime = 5 * time.Second
+	// keptWhole is the age of a record up to which all its mutations are in the log: nobody has forgotten
+	// or swept one of them yet.
+	keptWhole = 24 * time.Hour
 )
 
-// past is what the entries of the log tell about records, read while [Log.Restored] is in force.
-type past struct {
-	reading chan struct{} // has a value while a call uses the past
+// index has the entries of the log by the records that they created. The log reads it while
+// [Log.Restored] is in force.
+type index struct {
+	entries store.Store
+	prefix  string        // of the stored keys
+	inUse   chan struct{} // has a value while a call uses the index
 	after   store.Position
 	made    map[string]maker    // by the id of a record
 	adds    map[string]addition // by the stored key of a mutation
@@ -39,39 +43,45 @@ type addition struct {
 	found  time.Time // when a check found its record; zero if none did
 }
 
-// withPast calls f with the past. It reads the news, unless the past has made the record id.
-func (s *settings) withPast(ctx context.Context, id string, f func(*past)) error {
-	p := &s.past
+func newIndex(entries store.Store, prefix string) *index {
+	return &index{
+		entries: entries, prefix: prefix, inUse: make(chan struct{}, 1), made: map[string]maker{}, adds: map[string]addition{},
+	}
+}
+
+// use calls f with the index. It first reads the new entries, unless the index has the record id.
+func (x *index) use(ctx context.Context, id string, f func(*index)) error {
 	select {
-	case p.reading <- struct{}{}:
-		defer func() { <-p.reading }()
+	case x.inUse <- struct{}{}:
+		defer func() { <-x.inUse }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if _, known := p.made[id]; !known {
-		all := store.Filter{Prefix: s.stored(""), States: allStates, After: p.after, Limit: pageLimit}
-		for entry, err := range store.All(ctx, s.store, all) {
+	if _, known := x.made[id]; !known {
+		all := store.Filter{Prefix: x.prefix, States: allStates, After: x.after, Limit: pageLimit}
+		for entry, err := range store.All(ctx, x.entries, all) {
 			if err != nil {
 				return err
 			}
-			p.note(&entry)
-			if entry.Age > settled {
-				p.after = entry.Position
+			x.add(&entry)
+			if entry.Age > maxSaveTime {
+				x.after = entry.Position
 			}
 		}
 	}
-	f(p)
+	f(x)
 	return nil
 }
 
-func (p *past) note(entry *store.Entry) {
+// add adds an entry.
+func (x *index) add(entry *store.Entry) {
 	d, err := readData(entry.Data)
 	if err != nil {
-		p.hasGap = true
+		x.hasGap = true
 		return
 	}
 	now, born, found := time.Now(), entry.Age, time.Time{}
-	for _, c := range d.changes(entry) {
+	for _, c := range d.History.changes(entry.Age) {
 		born = max(born, c.Age)
 		if c.Why == shownByRead {
 			found = now.Add(-c.Age)
@@ -82,33 +92,23 @@ func (p *past) note(entry *store.Entry) {
 	if happened && (row.ids && !row.adds || row.listsIDs && !row.isOne) {
 		m := maker{at: now.Add(-born), presumed: d.Send.Presumed}
 		for _, id := range uuidsIn(`"` + string(d.Response.Body) + `"`) { // text/plain has no quotes
-			p.made[id] = m
+			x.made[id] = m
 		}
 	}
-	delete(p.adds, entry.Key)
+	delete(x.adds, entry.Key)
 	if list := listOf(row, d.Request.IDs); list != "" && entry.State != store.Free {
 		a := addition{list: list, isOpen: !happened, found: found}
 		if !d.Send.Presumed {
 			a.sent = now.Add(-born)
 		}
-		p.adds[entry.Key] = a
+		x.adds[entry.Key] = a
 	}
-}
-
-// listOf names the list to which a mutation adds one record, or returns "".
-func listOf(row route, of ids) string {
-	for _, name := range []string{"loanId", "applicationId", "customerId"} {
-		if row.adds && of[name] != "" {
-			return strconv.FormatBool(row.isOne) + of[name]
-		}
-	}
-	return ""
 }
 
 // added returns the number of records that other mutations of the log than that with key have added
 // to a list, or -1 if one of them may have.
-func (p *past) added(list, key string) (n int) {
-	for other, a := range p.adds {
+func (x *index) added(list, key string) (n int) {
+	for other, a := range x.adds {
 		switch {
 		case a.list != list || other == key:
 		case a.isOpen:
@@ -122,8 +122,8 @@ func (p *past) added(list, key string) (n int) {
 
 // claimer returns the stored key of a mutation of a list that has taken a record for its own after the
 // instruction, although another, lost mutation can have made the record; "" for none.
-func (p *past) claimer(list string, since time.Time) string {
-	for key, a := range p.adds {
+func (x *index) claimer(list string, since time.Time) string {
+	for key, a := range x.adds {
 		if list != "" && a.list == list && a.found.After(since) && a.sent.Before(since) {
 			return key
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -56,27 +57,25 @@ func (d *lockData) bytes() []byte {
 	return text
 }
 
-// effect returns the records after a mutation with this response: the minimum count (-1 if no
-// check has counted before) and the UUIDs in the response.
-func (d *entryData) effect(answer []byte) snapshot {
-	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
-	if before := d.Send.Before; before != nil && before.Count >= 0 && d.Send.Adds >= 0 {
-		s.Count = before.Count + d.Send.Adds
-	}
-	return s
+// effects keeps the records after the last mutations of each lock.
+type effects struct {
+	entries     store.Store
+	namespace   string
+	maxLateness time.Duration
+	salt        atomic.Pointer[string] // nil until the log has read it
 }
 
-// lockSalt returns the salt that the logs of the namespace share. The first log saves the salt
+// readSalt returns the salt that the logs of the namespace share. The first log saves the salt
 // as the data of an entry, which an encrypted store encrypts.
-func (s *settings) lockSalt(ctx context.Context) (string, error) {
-	if salt := s.salt.Load(); salt != nil {
+func (e *effects) readSalt(ctx context.Context) (string, error) {
+	if salt := e.salt.Load(); salt != nil {
 		return *salt, nil
 	}
-	saved, err := s.store.Load(ctx, s.Namespace+"!")
+	saved, err := e.entries.Load(ctx, e.namespace+"!")
 	if err == nil && saved == nil {
 		first := lockData{Salt: rand.Text()}
-		saved = &store.Entry{Key: s.Namespace + "!", State: store.Done, Data: first.bytes()}
-		err = s.store.Save(ctx, *saved) // after a conflict the caller starts again
+		saved = &store.Entry{Key: e.namespace + "!", State: store.Done, Data: first.bytes()}
+		err = e.entries.Save(ctx, *saved) // after a conflict the caller starts again
 	}
 	if err != nil {
 		return "", err
@@ -86,7 +85,7 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 		err = store.ErrCorrupt
 	}
 	if err == nil {
-		s.salt.Store(&data.Salt)
+		e.salt.Store(&data.Salt)
 	}
 	return data.Salt, err
 }
@@ -94,15 +93,15 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 // recall returns the records of the last mutations of a lock. It drops them after MaxLateness,
 // when reads show them. An encrypted store leaves keys readable: without the salt nobody can confirm a
 // guessed lock.
-func (s *settings) recall(ctx context.Context, lock string) (entry store.Entry, data lockData, err error) {
-	salt, err := s.lockSalt(ctx)
+func (e *effects) recall(ctx context.Context, lock string) (entry store.Entry, data lockData, err error) {
+	salt, err := e.readSalt(ctx)
 	if err != nil {
 		return entry, data, err
 	}
 	sum := hmac.New(sha256.New, []byte(salt))
 	_, _ = io.WriteString(sum, lock)
-	entry.Key = s.Namespace + "#" + hex.EncodeToString(sum.Sum(nil))
-	saved, err := s.store.Load(ctx, entry.Key)
+	entry.Key = e.namespace + "#" + hex.EncodeToString(sum.Sum(nil))
+	saved, err := e.entries.Load(ctx, entry.Key)
 	if err != nil || saved == nil {
 		return entry, data, err
 	}
@@ -110,22 +109,22 @@ func (s *settings) recall(ctx context.Context, lock string) (entry store.Entry, 
 	for i := range data.Effects {
 		data.Effects[i].Age += saved.Age
 	}
-	isShown := func(e effect) bool { return e.Age >= s.MaxLateness }
+	isShown := func(last effect) bool { return last.Age >= e.maxLateness }
 	data.Effects = slices.DeleteFunc(data.Effects, isShown)
 	return *saved, data, err
 }
 
 // remember saves the records after a mutation, before the mutation frees its lock.
-func (s *settings) remember(ctx context.Context, lock string, after snapshot) error {
+func (e *effects) remember(ctx context.Context, lock string, after snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
 	err := store.ErrConflict
 	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {
-		entry, data, failed := s.recall(ctx, lock)
+		entry, data, failed := e.recall(ctx, lock)
 		if err = failed; err == nil {
 			data.Effects = append(data.Effects, effect{snapshot: after})
 			entry.State, entry.Data = store.Free, data.bytes()
-			err = s.store.Save(ctx, entry)
+			err = e.entries.Save(ctx, entry)
 		}
 	}
 	return err

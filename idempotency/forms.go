@@ -3,29 +3,48 @@ package idempotency
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
-
-	"github.com/lendingapi/lending-go"
 )
 
-// form is a form of the response of a route, as the method decodes it.
-type form struct {
-	name string
-	fits func(answer []byte) bool
+// form is a form of the response of a route, as the method decodes it, in words for a person. The zero
+// form is nothing.
+type form string
+
+const (
+	aBoolean  form = "a boolean"
+	aUUID     form = "a UUID"
+	anObject  form = "an object"
+	objects   form = "an array of objects"
+	withUUID  form = "a UUID, or an object with a UUID"
+	aCustomer form = "an object whose id is a UUID"
+	customers form = "an array of objects whose id is a UUID"
+	nothing   form = "nothing, or true"
+)
+
+// fits reports whether answer has the form.
+func (f form) fits(answer []byte) bool {
+	switch f {
+	case aBoolean:
+		return decodes[bool](answer)
+	case aUUID:
+		return decodesID(answer)
+	case anObject:
+		return answer[0] == '{'
+	case objects:
+		return decodes[[]map[string]any](answer)
+	case withUUID:
+		return len(uuidsIn(string(answer))) > 0
+	case aCustomer:
+		return isCustomer(answer)
+	case customers:
+		return isCustomers(answer)
+	}
+	return string(answer) == "true"
 }
-
-var (
-	aBoolean  = form{"a boolean", decodes[bool]}
-	aUUID     = form{"a UUID", decodesID}
-	anObject  = form{"an object", func(answer []byte) bool { return answer[0] == '{' }}
-	objects   = form{"an array of objects", decodes[[]map[string]any]}
-	withUUID  = form{"a UUID, or an object with a UUID", func(answer []byte) bool { return len(uuidsIn(string(answer))) > 0 }}
-	aCustomer = form{"an object whose id is a UUID", isCustomer}
-	customers = form{"an array of objects whose id is a UUID", isCustomers}
-	nothing   = form{"nothing, or true", func(answer []byte) bool { return bytes.Equal(answer, []byte("true")) }}
-)
 
 func decodes[T any](answer []byte) bool {
 	return json.Unmarshal(answer, new(T)) == nil && string(answer) != "null"
@@ -37,26 +56,20 @@ func decodesID(answer []byte) bool {
 }
 
 func isCustomer(answer []byte) bool {
-	var customer lending.UserResponse
-	return json.Unmarshal(answer, &customer) == nil && !customer.ID.IsZero()
+	var customer struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(answer, &customer) != nil || len(customer.ID) != len(uuid.Nil.String()) {
+		return false
+	}
+	id, err := uuid.Parse(customer.ID)
+	return err == nil && id != uuid.Nil
 }
 
 func isCustomers(answer []byte) bool {
 	var all []json.RawMessage
 	isOther := func(one json.RawMessage) bool { return !isCustomer(one) }
 	return json.Unmarshal(answer, &all) == nil && len(all) > 0 && !slices.ContainsFunc(all, isOther)
-}
-
-// withoutPersonalData keeps a boolean, a UUID, and the ids of a record if a later step needs
-// only the ids.
-func (r response) withoutPersonalData(route string) response {
-	if isScalar(r.Body) {
-		return r
-	}
-	if ids := onlyIDs(r.Body); ids != nil && rowOf(route).ids {
-		return response{Status: r.Status, Media: mediaJSON, Body: ids, Rebuilt: true}
-	}
-	return response{}
 }
 
 // isScalar reports whether answer is a boolean or a UUID.
@@ -94,4 +107,16 @@ func prune(value any) bool {
 		return len(value) > 0 && !slices.ContainsFunc(value, func(element any) bool { return !prune(element) })
 	}
 	return false
+}
+
+const mediaJSON = "application/json"
+
+var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
+
+// uuidsIn returns the JSON strings of text that are UUIDs.
+func uuidsIn(text string) (ids []string) {
+	for _, quoted := range quotedUUID.FindAllString(text, -1) {
+		ids = append(ids, strings.ToLower(strings.Trim(quoted, `"`)))
+	}
+	return ids
 }

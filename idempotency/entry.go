@@ -1,12 +1,13 @@
 package idempotency
 
 import (
-	"context"
 	"encoding/json"
-	"net/http"
+	"maps"
+	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/format"
 )
@@ -23,7 +24,7 @@ type entryData struct {
 	Send     send           `json:"send,omitzero"`
 	Doubt    doubt          `json:"doubt,omitzero"`
 	Response response       `json:"response,omitzero"`
-	History  []line         `json:"history,omitempty"`
+	History  history        `json:"history,omitempty"`
 	Hold     time.Duration  `json:"hold,omitempty"`   // the time to keep the lock after the end
 	Erased   bool           `json:"erased,omitempty"` // see [Log.Erase]
 
@@ -59,7 +60,6 @@ type doubt struct {
 	Happened bool          `json:"happened,omitempty"` // the service has confirmed the mutation, and only the response is lost
 	Rejected int           `json:"rejected,omitempty"` // the number of rejected resends
 	Idle     time.Duration `json:"idle,omitempty"`     // from the end of the last send to the last save
-	Told     bool          `json:"told,omitempty"`     // a call has reported the review
 }
 
 // response is the recorded response. Without a status there is none.
@@ -70,19 +70,31 @@ type response struct {
 	Rebuilt bool   `json:"rebuilt,omitempty"` // from a check, a verdict or the ids, not the service's body
 }
 
-// read returns the entry of a key in the store, and its data. A missing entry is free, with revision 0.
-func (s *settings) read(ctx context.Context, key string) (entry store.Entry, d entryData, err error) {
-	saved, err := s.store.Load(ctx, key)
-	if err == nil && saved == nil {
-		return store.Entry{Key: key, State: store.Free}, d, nil
+// ids are the ids in a request by name, for example "loanId".
+type ids map[string]string
+
+// kept returns the UUIDs. An entry does not keep the id of a bank account, which can be the
+// account number.
+func (i ids) kept() ids {
+	kept := maps.Clone(i)
+	maps.DeleteFunc(kept, func(_, id string) bool { return uuid.Validate(id) != nil })
+	return kept
+}
+
+func (i ids) has(id string) bool {
+	for _, own := range i {
+		if strings.EqualFold(own, id) {
+			return true
+		}
 	}
-	if err == nil {
-		d, err = readData(saved.Data)
-	}
-	if err != nil {
-		return entry, d, err
-	}
-	return *saved, d, nil
+	return false
+}
+
+// snapshot is the result of a check.
+type snapshot struct {
+	Count int      `json:"count"`           // the number of records; -1 if unknown
+	IDs   []string `json:"ids,omitempty"`   // all UUIDs in the records
+	State string   `json:"state,omitempty"` // a hash of other fields
 }
 
 func readData(text []byte) (d entryData, err error) {
@@ -121,11 +133,6 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 	return d.Doubt.Idle + entry.Age
 }
 
-// canRebuild reports whether a check can find the response of the mutation.
-func (d *entryData) canRebuild() bool {
-	return (d.Send.Before != nil || d.Send.Presumed) && rowOf(d.Request.Route).answer != nil
-}
-
 // change notes a change of from, before the entry is saved in the state of the change.
 func (d *entryData) change(from *store.Entry, now line) {
 	idle := d.idle(from)
@@ -139,37 +146,9 @@ func (d *entryData) change(from *store.Entry, now line) {
 	d.note(from, now)
 }
 
-// outcome tells whether a mutation in the state happened, as far as its entry knows.
-func (d *entryData) outcome(state store.State) lending.Outcome {
-	switch {
-	case d.Doubt.Happened || state == store.Done || state == store.Forgotten:
-		return lending.OutcomeDone
-	case state == store.Free:
-		return lending.OutcomeNotSent
-	}
-	return lending.OutcomeUnknown // perhaps the entry cannot be read
-}
-
-// noResponse is the recorded response of a mutation that happened, and whose response is lost and
-// optional.
-var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
-
-// end ends the mutation after a finding: done, forgotten if there is no response, or free. The name by
-// is that of the person who says so.
-func (d *entryData) end(f finding, by string) line {
-	d.Response, d.Doubt = response{}, doubt{}
-	now := line{State: store.Forgotten, By: by, Why: f.why}
-	switch {
-	case f.evidence != happened:
-		now.State = store.Free
-		d.Send.Before, d.Send.Open = nil, false
-	case f.answer != nil:
-		now.State = store.Done
-		d.Response = response{Status: http.StatusOK, Media: mediaJSON, Body: f.answer, Rebuilt: true}
-	case rowOf(d.Request.Route).needsNone(f):
-		now.State, d.Response = store.Done, noResponse
-	}
-	return now
+// note adds a change of entry to the history.
+func (d *entryData) note(entry *store.Entry, now line) {
+	d.History = d.History.note(entry.Age, d.Send.Number, now)
 }
 
 // next returns the next revision of entry with the data. It removes what only a mutation in doubt needs:
@@ -183,31 +162,9 @@ func (d *entryData) next(entry *store.Entry, state store.State, lock string) sto
 	return store.Entry{Key: entry.Key, Revision: entry.Revision, State: state, Lock: lock, Data: text}
 }
 
-// keeps returns lock if a mutation in the state needs its lock, else "". A review needs the lock until the
-// response is lost for good. After its end, a mutation keeps the lock while a late execution is possible.
-// A mutation that sets a value keeps the lock for the time after [Log.Sweep], when a call may set the value
-// again to get the response: the lock shows that no other mutation has set a newer value.
-func (d *entryData) keeps(lock string, state store.State) string {
-	isLost := state == store.NeedsReview && d.Doubt.Happened && !d.canRebuild()
-	marksValue := state == store.Done && rowOf(d.Request.Route).setsValue && !isScalar(d.Response.Body)
-	if d.Hold > 0 || marksValue || isInDoubt(state) && !isLost {
-		return lock
-	}
-	return ""
-}
-
-// swept returns the entry of a done mutation without the response. The entry keeps the ids.
-func (d *entryData) swept(entry *store.Entry) store.Entry {
-	d.Response = d.Response.withoutPersonalData(d.Request.Route)
-	if d.Response.Status != 0 { // a replay needs no reads
-		d.Request.IDs, d.Request.CheckWith = nil, ""
-	}
-	d.note(entry, line{State: store.Forgotten})
-	return d.next(entry, store.Forgotten, entry.Lock)
-}
-
-const mediaJSON = "application/json"
-
-func isInDoubt(s store.State) bool {
-	return s == store.Sent || s == store.InDoubt || s == store.NeedsReview
+// isCorrectable reports whether the entry has a verdict that no call has used: the verdict is the last
+// change.
+func (d *entryData) isCorrectable() bool {
+	n := len(d.History)
+	return !d.Erased && n > 0 && d.History[n-1].By != ""
 }

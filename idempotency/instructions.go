@@ -1,0 +1,143 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/format"
+)
+
+// Decision is the decision of a person about the whole log, or to erase a customer. Both fields are
+// required. They stay in the store, so Why is no place for personal data.
+type Decision struct {
+	By  string `json:"by"` // the name of the person
+	Why string `json:"why"`
+}
+
+// Instruction is an instruction of the operator to all replicas.
+type Instruction struct {
+	Decision
+
+	Age time.Duration `json:"age,omitempty"` // since the instruction, by the clock of the store
+
+	Copy  time.Time     `json:"copy,omitzero"`   // of a [Restoration]
+	Lasts time.Duration `json:"lasts,omitempty"` // of a [Restoration]
+}
+
+// String returns who, since when and why, for people.
+func (o *Instruction) String() string {
+	since := time.Now().Add(-o.Age).UTC()
+	return fmt.Sprintf("by %s since %s UTC: %s", o.By, since.Format(time.DateTime), o.Why)
+}
+
+// instructions is the content of the entry of the instructions of the operator.
+type instructions struct {
+	Format  format.Version `json:"format"`
+	Pause   *Instruction   `json:"pause,omitempty"`
+	Restore *Instruction   `json:"restore,omitempty"`
+	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
+
+	unknown format.Unknown
+	at      time.Time // of the read, or a little earlier
+}
+
+// restored returns the instruction of [Log.Restored] with its age at now, or nil if none is in force.
+func (d *instructions) restored(now time.Time) *Instruction {
+	if d.Restore == nil {
+		return nil
+	}
+	o := *d.Restore
+	if o.Age += now.Sub(d.at); o.Age >= o.Lasts {
+		return nil
+	}
+	return &o
+}
+
+const (
+	// refreshAfter is the age at which a call reads the instructions again. The rest of maxStale is for
+	// the time until the first byte of the mutation.
+	refreshAfter = maxStale / 2
+	// maxStale is the longest time between the begin of a read of the instructions and the begin of
+	// a send that relies on the read.
+	maxStale = time.Second
+)
+
+// maxTurns is the number of times a function starts again after a conflict.
+const maxTurns = 8
+
+// operator reads and saves the instructions of the operator.
+type operator struct {
+	entries store.Store
+	key     string        // of the stored entry
+	inUse   chan struct{} // has a value during a read
+	last    atomic.Pointer[instructions]
+}
+
+// operatorKey is the key of the entry of the instructions, after the namespace.
+const operatorKey = "!standing"
+
+func newOperator(entries store.Store, namespace string) *operator {
+	return &operator{entries: entries, key: namespace + operatorKey, inUse: make(chan struct{}, 1)}
+}
+
+// change saves a change of the instructions.
+func (o *operator) change(ctx context.Context, change func(*instructions)) error {
+	err := store.ErrConflict
+	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {
+		data, revision, failed := o.read(ctx)
+		if failed != nil {
+			return failed
+		}
+		change(&data)
+		data.Format = formatVersion
+		text, _ := data.unknown.Encode(&data) // every field can be encoded
+		err = o.entries.Save(ctx, store.Entry{Key: o.key, Revision: revision, State: store.Done, Data: text})
+	}
+	o.last.Store(nil)
+	return err
+}
+
+// read reads the instructions and the revision of their entry.
+func (o *operator) read(ctx context.Context) (d instructions, revision int64, err error) {
+	at := time.Now()
+	entry, err := o.entries.Load(ctx, o.key)
+	if err == nil && entry != nil {
+		revision = entry.Revision
+		d.unknown, err = decode(entry.Data, &d)
+		for _, i := range []*Instruction{d.Pause, d.Restore} {
+			if i != nil {
+				i.Age += entry.Age
+			}
+		}
+	}
+	d.at = at
+	return d, revision, err
+}
+
+// recent returns the instructions of a moment ago. One call at a time reads them.
+func (o *operator) recent(ctx context.Context) (*instructions, error) {
+	select {
+	case o.inUse <- struct{}{}:
+		defer func() { <-o.inUse }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if last := o.last.Load(); last != nil && time.Since(last.at) < refreshAfter {
+		return last, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, maxStale)
+	defer stop()
+	d, _, err := o.read(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case time.Since(d.at) > maxStale: // the process stood still, or the store ignores the context
+		return nil, context.DeadlineExceeded
+	}
+	o.last.Store(&d)
+	return &d, nil
+}
