@@ -161,12 +161,10 @@ type order struct {
 	Since string `json:"since"` // the time of the copy
 	For   string `json:"for"`   // of a restoration
 
-	ID     string   `json:"id"`  // for a single dead letter
-	IDs    []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans
-	All    bool     `json:"all"` // every dead letter that matches
-	Event  string   `json:"event"`
-	From   string   `json:"from"`
-	Before string   `json:"before"`
+	ID    string   `json:"id"`  // for a single dead letter
+	IDs   []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans
+	All   bool     `json:"all"` // every dead letter that matches
+	Event string   `json:"event"`
 }
 
 // done is the result of an action.

@@ -24,9 +24,9 @@
 //	POST api/pause                                      {"why"}: all replicas stop sending mutations with a key
 //	POST api/resume                                     {}
 //	POST api/restored                                   {"since","for"}: the store is a copy of the time since
-//	GET  api/inboxes/{inbox}?event=&from=&before=&after=&limit=
+//	GET  api/inboxes/{inbox}?event=&after=&limit=       a page of dead letters, newest first
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
-//	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event","from","before"}
+//	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event"}
 //	POST api/inboxes/{inbox}/drop                       the same, with "why"
 //	GET  api/inboxes/{inbox}/removed?limit=             who dropped or erased an event, and why
 //	POST api/erase                                      {"ids","why"}: a person, in the log and all inboxes

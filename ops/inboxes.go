@@ -1,13 +1,11 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,14 +40,10 @@ func (d *desk) deadLetters(r *http.Request) (lettersPage, error) {
 		return lettersPage{}, err
 	}
 	query := r.URL.Query()
-	filter, err := filterOf(query.Get)
-	if err != nil {
-		return lettersPage{}, err
-	}
+	filter := webhook.DeadLetterFilter{Event: lending.EventName(query.Get("event")), After: query.Get("after")}
 	if filter.Limit, err = limitOf(query.Get("limit")); err != nil {
 		return lettersPage{}, err
 	}
-	filter.After = query.Get("after")
 	return listLetters(r.Context(), inbox, filter)
 }
 
@@ -64,29 +58,6 @@ func listLetters(ctx context.Context, inbox webhook.DeadLetters, filter webhook.
 		found.Next = letters[len(letters)-1].ID
 	}
 	return found, nil
-}
-
-// filterOf reads a filter from the parameters event, from and before.
-func filterOf(get func(name string) string) (filter webhook.DeadLetterFilter, err error) {
-	filter.Event = lending.EventName(get("event"))
-	for name, at := range map[string]*time.Time{"from": &filter.From, "before": &filter.Before} {
-		if text := get(name); text != "" {
-			if *at, err = timeIn(name, text); err != nil {
-				return filter, err
-			}
-		}
-	}
-	return filter, nil
-}
-
-// timeIn reads the time in a parameter, in UTC.
-func timeIn(name, text string) (at time.Time, err error) {
-	for _, layout := range []string{time.RFC3339, time.DateTime} {
-		if at, err = time.Parse(layout, text); err == nil {
-			return at, nil
-		}
-	}
-	return at, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22 15:04:05, in UTC", name)
 }
 
 // eventView is a webhook with its data.
@@ -161,17 +132,8 @@ func (d *desk) each(
 		what += fmt.Sprintf(", ids %q", o.IDs)
 		n, err = some(inbox, ctx, o.IDs...)
 	default:
-		fields := url.Values{"event": {o.Event}, "from": {o.From}, "before": {o.Before}}
-		filter, failed := filterOf(fields.Get)
-		if failed != nil {
-			return what, 0, failed
-		}
-		filter.Before = cmp.Or(filter.Before, time.Now().UTC()) // a letter that fails again is not meant
 		what = fmt.Sprintf("%s all dead letters of %s, event %q", verb, strconv.Quote(name), o.Event)
-		if o.From+o.Before != "" {
-			what += fmt.Sprintf(", from %q before %q", o.From, o.Before)
-		}
-		n, err = all(r.Context(), inbox, filter)
+		n, err = all(r.Context(), inbox, webhook.DeadLetterFilter{Event: lending.EventName(o.Event)})
 	}
 	if err == nil && n == 0 {
 		f := failf(http.StatusConflict, "no dead letter matches any more; list the dead letters again")

@@ -73,7 +73,7 @@ func (d *desk) serve(mux *http.ServeMux) {
 		write(w, http.StatusNotFound, failf(http.StatusNotFound, "this handler has no such route, or no such part; see its Options"))
 	})
 	mux.HandleFunc("GET /api/health", answer(inTime(d, d.health)))
-	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "from", "before", "after", "limit"))
+	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "after", "limit"))
 	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(inTime(d, d.event)))
 	mux.HandleFunc("GET /api/inboxes/{inbox}/removed", answer(inTime(d, d.removed), "limit"))
 	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/page"
@@ -35,7 +36,7 @@ type view struct {
 	LogFailed               string
 	Standing                []standing
 	Inboxes                 []inboxView
-	Event, From, Before     string // of the filter
+	Event                   string // of the dead letters
 	Sessions                []session
 }
 
@@ -88,7 +89,7 @@ func (d *desk) view(r *http.Request) (v view, err error) {
 	_, mayAct := d.Who(r)
 	v = view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: mayAct, MayShow: d.Show(r)}
 	query, _ := url.ParseQuery(r.URL.RawQuery) // the page ignores an invalid part
-	v.Prefix, v.Event, v.From, v.Before = query.Get("prefix"), query.Get("event"), query.Get("from"), query.Get("before")
+	v.Prefix, v.Event = query.Get("prefix"), query.Get("event")
 	if d.Log != nil {
 		err := apart(r.Context(), func(ctx context.Context) error { return d.viewKeys(r.WithContext(ctx), &v) })
 		if err != nil {
@@ -97,7 +98,7 @@ func (d *desk) view(r *http.Request) (v view, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
 		i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name)}
-		err := apart(r.Context(), func(ctx context.Context) error { return i.read(ctx, d.Inboxes[name], query) })
+		err := apart(r.Context(), func(ctx context.Context) error { return i.read(ctx, d.Inboxes[name], lending.EventName(v.Event)) })
 		if err != nil {
 			i.Failed = asFailure(err).Text
 		}
@@ -142,16 +143,11 @@ func (d *desk) viewKeys(r *http.Request, v *view) error {
 }
 
 // read reads the inbox of a view.
-func (i *inboxView) read(ctx context.Context, inbox webhook.DeadLetters, query url.Values) error {
-	filter, err := filterOf(query.Get)
-	if err != nil {
-		return err
-	}
+func (i *inboxView) read(ctx context.Context, inbox webhook.DeadLetters, event lending.EventName) (err error) {
 	if i.Counts, err = inbox.Counts(ctx); err != nil {
 		return err
 	}
-	filter.Limit = shown
-	letters, err := listLetters(ctx, inbox, filter)
+	letters, err := listLetters(ctx, inbox, webhook.DeadLetterFilter{Event: event, Limit: shown})
 	i.Letters = letters.Letters
 	return err
 }

@@ -72,3 +72,13 @@ func (d *desk) command(r *http.Request, what string, give func(context.Context) 
 	}
 	return what, 1, nil
 }
+
+// timeIn reads the time in a parameter, in UTC.
+func timeIn(name, text string) (at time.Time, err error) {
+	for _, layout := range []string{time.RFC3339, time.DateTime} {
+		if at, err = time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return at, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22 15:04:05, in UTC", name)
+}

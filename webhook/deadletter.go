@@ -19,7 +19,7 @@ import (
 // Each dead letter has an ID of digits and hyphens. After Redrive or Drop the ID matches
 // nothing: a second call, perhaps of another person, does nothing.
 type DeadLetters interface {
-	// DeadLetters returns the dead letters that match filter, oldest first. A page shorter than
+	// DeadLetters returns the dead letters that match filter, newest first. A page shorter than
 	// the limit is the last.
 	DeadLetters(ctx context.Context, filter DeadLetterFilter) ([]DeadLetter, error)
 	// DeadLetterEvent returns the event itself, with its data: codes and personal data. If no
@@ -96,13 +96,11 @@ func NewRemoved(by Decision, id, key string, event lending.EventName) Removed {
 	return Removed{by, time.Now().UTC(), id, key, event}
 }
 
-// DeadLetterFilter selects dead letters. The zero value selects the oldest.
+// DeadLetterFilter selects dead letters. The zero value selects the newest.
 type DeadLetterFilter struct {
-	Event  lending.EventName // only events of this name
-	From   time.Time         // only events set aside at this time or later
-	Before time.Time         // only events set aside before this time
-	After  string            // ID of the last dead letter of the previous page
-	Limit  int               // the largest number; 100, and at most [MaxDeadLetters]
+	Event lending.EventName // only events of this name
+	After string            // ID of the last dead letter of the previous page: only older ones
+	Limit int               // the largest number; 100, and at most [MaxDeadLetters]
 }
 
 // MaxDeadLetters is the largest number of dead letters in a call.
@@ -116,9 +114,7 @@ var ErrNoDeadLetter error = redact.Text("lending/webhook: no dead letter has thi
 
 // Matches reports whether the filter selects letter, apart from After and Limit.
 func (f DeadLetterFilter) Matches(letter DeadLetter) bool {
-	return (f.Event == "" || f.Event == letter.Event) &&
-		(f.From.IsZero() || !letter.SetAside.Before(f.From)) &&
-		(f.Before.IsZero() || letter.SetAside.Before(f.Before))
+	return f.Event == "" || f.Event == letter.Event
 }
 
 // WithDefaults returns the filter with a Limit within the bounds.
@@ -141,33 +137,28 @@ func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
 }
 
 // RedriveAll redrives all dead letters that match filter, in batches, and ignores its Limit. It
-// returns the number of redriven letters, also after an error: then call it again.
-//
-// If filter has no Before, RedriveAll may redrive a letter again if it fails again meanwhile.
+// returns the number of redriven letters, also after an error: then call it again. A letter that
+// fails again meanwhile stays.
 func RedriveAll(ctx context.Context, letters DeadLetters, filter DeadLetterFilter) (int, error) {
 	return eachPage(ctx, letters, filter, letters.Redrive)
 }
 
 // DropAll drops all dead letters that match filter, in batches, and ignores its Limit. It
-// returns the number of dropped letters, also after an error. Set Before to the time of the
-// list, so that nobody drops an unseen letter.
+// returns the number of dropped letters, also after an error. Letters that arrive meanwhile stay.
+// To drop only letters that a person has seen, pass their IDs to Drop.
 func DropAll(ctx context.Context, letters DeadLetters, by Decision, filter DeadLetterFilter) (int, error) {
 	return eachPage(ctx, letters, filter, func(ctx context.Context, ids ...string) (int, error) {
 		return letters.Drop(ctx, by, ids...)
 	})
 }
 
-// eachPage calls act for the dead letters that match filter. It ends after the original number
-// of letters, because letters that fail again join the end of the list.
+// eachPage calls act for the dead letters that match filter. Letters that are set aside meanwhile
+// are newer than the first page, so eachPage does not meet them.
 func eachPage(
 	ctx context.Context, letters DeadLetters, filter DeadLetterFilter, act func(ctx context.Context, ids ...string) (int, error),
 ) (total int, err error) {
-	counts, err := letters.Counts(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for left := counts.DeadLetters; left > 0; {
-		filter.Limit = min(left, MaxDeadLetters)
+	filter.Limit = MaxDeadLetters
+	for {
 		page, err := letters.DeadLetters(ctx, filter)
 		if err != nil || len(page) == 0 {
 			return total, err
@@ -178,11 +169,9 @@ func eachPage(
 		}
 		acted, err := act(ctx, ids...)
 		total += acted
-		if err != nil {
+		if err != nil || len(page) < MaxDeadLetters {
 			return total, err
 		}
-		left -= len(page)
 		filter.After = ids[len(ids)-1]
 	}
-	return total, nil
 }

@@ -38,10 +38,10 @@ func (m *MemoryInbox) DeadLetters(_ context.Context, filter DeadLetterFilter) ([
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	filter = filter.WithDefaults()
-	after, _ := strconv.ParseUint(filter.After, 10, 64)
+	after, err := strconv.ParseUint(filter.After, 10, 64)
 	var page []DeadLetter
-	for _, letter := range b.dead.letters {
-		if letter.number > after && filter.Matches(letter.DeadLetter) && len(page) < filter.Limit {
+	for _, letter := range slices.Backward(b.dead.letters) {
+		if (err != nil || letter.number < after) && filter.Matches(letter.DeadLetter) && len(page) < filter.Limit {
 			page = append(page, letter.DeadLetter)
 		}
 	}

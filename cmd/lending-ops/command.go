@@ -29,8 +29,6 @@ type order struct {
 	IDs     []string        `json:"ids,omitempty"`
 	All     bool            `json:"all,omitempty"`
 	Event   string          `json:"event,omitempty"`
-	From    string          `json:"from,omitempty"`
-	Before  string          `json:"before,omitempty"`
 
 	prefix, state, answer string // of no action
 }
@@ -40,7 +38,7 @@ func parse(args []string) (o order, words []string, err error) {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	for name, text := range map[string]*string{
-		"prefix": &o.prefix, "state": &o.state, "event": &o.Event, "from": &o.From, "before": &o.Before, "why": &o.Why,
+		"prefix": &o.prefix, "state": &o.state, "event": &o.Event, "why": &o.Why,
 		"answer": &o.answer, "since": &o.Since, "for": &o.For,
 	} {
 		flags.StringVar(text, name, "", "")
@@ -86,7 +84,7 @@ func (c *client) command(ctx context.Context, args []string, stdin io.Reader) er
 	case n == 2 && name == "resolve":
 		return c.resolve(ctx, words, o, stdin)
 	case n == 1 && name == "dead":
-		query := url.Values{"event": {o.Event}, "from": {o.From}, "before": {o.Before}, "limit": {"1000"}}
+		query := url.Values{"event": {o.Event}, "limit": {"1000"}}
 		return c.list(ctx, inbox, query, "none",
 			"ID=id", "EVENT=event", "SET ASIDE (UTC)=setAside", "TRIES=tries", "CAUSE=cause")
 	case n == 1 && name == "removed":

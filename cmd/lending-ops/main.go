@@ -29,9 +29,10 @@ const usage = `usage: lending-ops [-url URL] [-json] command
   resolve -why TEXT [-sends N] [-correct] [-answer FILE] KEY happened|not_happened
                                               decide, or correct a verdict; N is "sent" of show (1 if
                                               not given), FILE "-" is the input
-  dead [FILTER] INBOX                         webhooks set aside
-  redrive INBOX ID... | -all [FILTER] INBOX   make them due again
-  drop -why TEXT INBOX ID... | -all [FILTER] INBOX
+  dead [-event NAME] INBOX                    webhooks set aside, newest first
+  redrive INBOX ID... | -all [-event NAME] INBOX
+                                              make them due again
+  drop -why TEXT INBOX ID... | -all [-event NAME] INBOX
   removed INBOX                               who dropped or erased an event, and why
   erase -why TEXT ID...                       remove a person from the log and all inboxes: the ids of the
                                               customer, the applications and the loans
@@ -42,8 +43,6 @@ const usage = `usage: lending-ops [-url URL] [-json] command
   status                                      the instructions: paused or restored, by whom, since when, why
   sessions                                    signed in, paused, needs a person
   health                                      whether each part can work
-
-FILTER is -event NAME, -from TIME or -before TIME, with a time such as "2026-11-22 15:04:05" in UTC.
 `
 
 // The exit statuses.

@@ -57,19 +57,19 @@ func keyOfLetter(id string) []byte {
 // DeadLetters implements [webhook.DeadLetters].
 func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) (page []webhook.DeadLetter, err error) {
 	filter = filter.WithDefaults()
-	after := keyOfLetter(filter.After)
-	from := join(filter.From, nil)
-	if bytes.Compare(from, after) < 0 {
-		from = after
-	}
 	err = b.file().view(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(dead).Cursor()
-		for key, value := cursor.Seek(from); key != nil && len(page) < filter.Limit; key, value = cursor.Next() {
+		key, value := cursor.Last()
+		if after := keyOfLetter(filter.After); after != nil && key != nil && bytes.Compare(key, after) >= 0 {
+			cursor.Seek(after)
+			key, value = cursor.Prev()
+		}
+		for ; key != nil && len(page) < filter.Limit; key, value = cursor.Prev() {
 			letter, err := letterOf(key, value)
 			if err := errors.Join(err, ctx.Err()); err != nil {
 				return err
 			}
-			if filter.Matches(letter) && !bytes.Equal(key, after) {
+			if filter.Matches(letter) {
 				page = append(page, letter)
 			}
 		}

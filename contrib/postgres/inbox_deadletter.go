@@ -38,15 +38,6 @@ func letterIDOf(id string) (row int64, setAside time.Time, ok bool) {
 	return row, time.UnixMicro(microseconds).UTC(), err == nil && failed == nil
 }
 
-// bound returns the parameter for a bound of time, or nil. PostgreSQL counts in microseconds.
-func bound(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.Add(time.Microsecond - 1).Truncate(time.Microsecond)
-	return &t
-}
-
 // DeadLetters implements [webhook.DeadLetters].
 func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
 	filter = filter.WithDefaults()
@@ -62,9 +53,8 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 	return collect(ctx, b.database, scanLetter, `
 SELECT id, set_aside, letter FROM {inbox}
 WHERE name = $1::text AND due IS NULL AND ($2::bytea IS NULL OR event = $2::bytea)
-	AND set_aside >= coalesce($3::timestamptz, '-infinity') AND set_aside < coalesce($4::timestamptz, 'infinity')
-	AND (set_aside, id) > (coalesce($5::timestamptz, '-infinity'), $6::bigint)
-ORDER BY set_aside, id LIMIT $7::integer`, b.name, name, bound(filter.From), bound(filter.Before), after, row, filter.Limit)
+	AND (set_aside, id) < (coalesce($3::timestamptz, 'infinity'), $4::bigint)
+ORDER BY set_aside DESC, id DESC LIMIT $5::integer`, b.name, name, after, row, filter.Limit)
 }
 
 func scanLetter(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {

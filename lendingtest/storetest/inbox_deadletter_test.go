@@ -35,22 +35,20 @@ func (h *inboxHandle) DeadLetters(_ context.Context, filter webhook.DeadLetterFi
 	switch h.flaw {
 	case "filters no names":
 		filter.Event = ""
-	case "filters no times":
-		filter.From, filter.Before = time.Time{}, time.Time{}
 	case "begins each page anew":
 		filter.After = ""
 	case "has no limit":
 		filter.Limit = webhook.MaxDeadLetters
 	}
 	filter = filter.WithDefaults()
-	after, _ := strconv.Atoi(filter.After)
+	after, err := strconv.Atoi(filter.After)
 	for _, e := range h.events {
-		if id, _ := strconv.Atoi(e.letter.ID); e.where == "dead" && id > after && filter.Matches(e.letter) {
+		if id, _ := strconv.Atoi(e.letter.ID); e.where == "dead" && (err != nil || id < after) && filter.Matches(e.letter) {
 			page = append(page, e.letter)
 		}
 	}
-	slices.SortFunc(page, func(a, b webhook.DeadLetter) int { return a.SetAside.Compare(b.SetAside) })
-	if h.flaw == "has the newest first" {
+	slices.SortFunc(page, func(a, b webhook.DeadLetter) int { return b.SetAside.Compare(a.SetAside) })
+	if h.flaw == "has the oldest first" {
 		slices.Reverse(page)
 	}
 	if h.flaw == "limits before it filters" && len(page) > filter.Limit {

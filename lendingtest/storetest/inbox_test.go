@@ -241,7 +241,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"erases short ids", "leaves what runs", "forgets what was erased", "has no limit of removals",
 		},
 		"a filter selects dead letters, page by page": {
-			"filters no names", "filters no times", "begins each page anew", "has no limit", "has the newest first",
+			"filters no names", "begins each page anew", "has no limit", "has the oldest first",
 			"limits before it filters",
 		},
 		"one of many parallel Redrives and Drops succeeds": {"looks before it locks, in Redrive"},
