@@ -1,5 +1,6 @@
-// Package lendingotel reports the calls of a [lending.Client] to OpenTelemetry. Every call and
-// every attempt has a span and a measurement, with the route template and the outcome.
+// Package lendingotel reports the calls of a [lending.Client] to OpenTelemetry: spans and durations of
+// calls and of their attempts ([Observer]), the handling of events ([Webhooks]), the states of keys
+// ([Store]), and gauges of the stores ([Gauges]).
 //
 //	client, err := lending.New(baseURL,
 //		lending.WithCredentials(credentials),
@@ -7,41 +8,32 @@
 //		lending.WithHeader(lendingotel.Header),
 //	)
 //
-// [Observer] returns two functions, for calls and for attempts. Each works without the other. With
-// [Header] each request carries the trace of its attempt, and its baggage.
+// The two functions of [Observer] work without each other. Call them from a function of your own to
+// leave attempts out: see the examples. The logger of the client gets the context with the span.
 //
-// # Spans of calls
+// # Spans
 //
-// Every call has a span of kind internal, also without a request to the service: a child of the
-// span in the caller's context. Its name is "call", the method and the route. It ends with the
-// result, so its duration includes waits and sign-ins. The attributes are those of attempts, but
-// http.response.status_code is that of the last response, lending.attempts replaces
-// http.request.resend_count, and lending.outcome is the result of [lending.OutcomeOf].
-//
-// # Spans of attempts
-//
-// Every attempt has a span of kind client: a child of the span of its call. Its name is the method
-// and the route. It begins before the search for a connection and ends after the last byte of
-// the response. Span and attributes follow version 1.43.0 of the semantic conventions for HTTP
-// clients:
+// The span of a call, "call GET /api/Loan/get-loan/{loanId}" of kind internal, is a child of the span
+// in the caller's context. It covers waits and sign-ins, and exists without a request, too. Each attempt
+// is a child of kind client, "GET /api/Loan/get-loan/{loanId}", from the search for a connection to the
+// last byte of the response. Calls that wait for a token share a sign-in, a trace of its own.
+// The attributes follow version 1.43.0 of the semantic conventions for HTTP clients:
 //
 //	http.request.method        GET
 //	url.template               /api/Loan/get-loan/{loanId}
-//	http.response.status_code  503, absent without a response
-//	http.request.resend_count  1 for the first retry, absent before
+//	http.response.status_code  503; of a call that of the last response; absent without a response
+//	http.request.resend_count  of attempts: 1 for the first retry, absent before
 //	network.protocol.version   1.1 or 2, absent without a response
-//	error.type                 503, or a word of the lists below; absent for success
+//	error.type                 503, or a word of the list below; absent for success
 //	server.address             lending.example, with WithBaseURL
 //	server.port                443, with WithBaseURL
 //	lending.effect             read, mutation
-//	lending.outcome            done, rejected, not sent, unknown
+//	lending.outcome            done, rejected, not sent, unknown; of an attempt the outcome if no attempt follows
+//	lending.attempts           of calls
 //	lending.idempotency        sent, check; of calls also replayed, rebuilt, refused; absent without a key
 //
-// The outcome of an attempt is the outcome that the call has if no attempt follows. The status of
-// a span is Error if the call returns an error after this attempt, with the text of
-// [lending.Call].Err, which quotes no value. As the conventions want, a canceled context is no
-// error: the status is unset, and lending.outcome tells the rest. The attribute error.type is the
-// status of the response, or
+// The status is Error with an error.type, and its text quotes no value. As the conventions want, a
+// canceled context is no error. Besides the status of a response, error.type is
 //
 //	timeout                the context's deadline, or a limit of the transport, has passed
 //	host_not_found         the name of the service does not resolve
@@ -53,83 +45,30 @@
 //	unexpected_answer      a success whose body proves nothing: an HTML page, or a broken document
 //	_OTHER                 any other error
 //
-// Calls have more types:
+// and of calls also
 //
 //	argument_invalid       an argument is invalid, and nothing was sent
 //	sign_in_required       a person has to sign in
-//	no_token               the client has no token, for another reason than those above
+//	no_token               the client has no token, for another reason
 //	no_content             a success without the expected record
 //	answer_not_decoded     a success whose body does not decode
-//	in_progress            another call with the key may be in progress
-//	in_doubt               it is not known yet whether the mutation with the key happened
-//	needs_review           no check can tell whether it happened; a person must
-//	locked                 another mutation, which would hide the effect, is in doubt
-//	answer_lost            the mutation happened, and its response is not known
-//	key_reused             the key belongs to another request
-//	other_account          the key belongs to another service or account
-//	paused                 the operator has paused the log
-//	erased                 the data of the key was erased
+//	in_progress, in_doubt, needs_review, locked, answer_lost, key_reused, other_account, paused, erased
+//	                       the error of package idempotency with this name
 //	idempotency_store_failed  the store of the log failed
-//
-// # Webhooks and keys
-//
-// [Webhooks] adds a span "process" with the name of the event, of kind consumer, and the histogram
-// messaging.process.duration, with the attributes of the conventions for messaging:
-// messaging.system (lending), messaging.operation.name, messaging.destination.name, error.type.
-// [Store] adds an event to the span of a call for each load and each save of its idempotency key.
-//
-// So a trace leads from a delivery to the confirmed withdrawal, with the events in brackets. SELECT
-// and INSERT are spans of the database driver; a queue such as River has its own around "process".
-// The picture leaves the reads of the instructions out, at most two a second.
-//
-//	POST /webhooks
-//	  process WB_Loan_Created
-//	    call POST /api/Calculation/application-invoice-calculation  [load free, save sent, save done]
-//	      SELECT
-//	      INSERT
-//	      POST /api/Calculation/application-invoice-calculation
-//	      INSERT
-//	    call POST /api/Loan/make-withdrawal-invoice/{loanId}  [load free, save sent, save done]
-//	      SELECT
-//	      INSERT
-//	      POST /api/Loan/make-withdrawal-invoice/{loanId}
-//	      INSERT
-//	    call POST /api/Loan/confirm-withdrawal-invoice/{loanId}  [load free, save free, save sent, save done]
-//	      SELECT
-//	      INSERT
-//	      SELECT
-//	      INSERT
-//	      SELECT
-//	      call GET /api/Loan/get-transactions-paged/{loanId}
-//	        GET /api/Loan/get-transactions-paged/{loanId}
-//	      call GET /api/Loan/get-total-balance/{loanId}
-//	        GET /api/Loan/get-total-balance/{loanId}
-//	      call GET /api/Loan/get-withdrawals/{loanId}
-//	        GET /api/Loan/get-withdrawals/{loanId}
-//	      INSERT
-//	      POST /api/Loan/confirm-withdrawal-invoice/{loanId}
-//	      SELECT
-//	      INSERT
-//	      INSERT
 //
 // # Metrics
 //
-// The histograms are lending.client.call.duration and http.client.request.duration, in seconds.
-// Their attributes are those of the spans, without the numbers of attempts. The histograms also
-// count calls and attempts, so there is no separate counter.
-//
-// Alert on mutations whose outcome is unknown. In Prometheus:
+// lending.client.call.duration and http.client.request.duration (attempts) are histograms in seconds,
+// with the attributes of the spans except the numbers of attempts. Alert on mutations whose outcome is
+// unknown; with an idempotency log, which ends most of these doubts, on those that wait for a person:
 //
 //	lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
-//
-// An idempotency log ends most of these doubts. With a log, alert on the mutations that wait for
-// a person:
-//
 //	lending_client_call_duration_seconds_count{error_type="needs_review"}
 //
-// # Gauges
+// The span "process" of an event has kind consumer and the histogram messaging.process.duration, with
+// messaging.system (lending), messaging.operation.name, messaging.destination.name, error.type.
 //
-// [Gauges] reads the log, the inboxes and the session at each collection:
+// The gauges are read at each collection; docs/operating.md has an alert for each:
 //
 //	lending.ready                   1 if lending.source (idempotency, or the name of the inbox or session) could be read
 //	lending.idempotency.mutations   unfinished mutations, by lending.state: sent, in_doubt, needs_review
@@ -139,23 +78,19 @@
 //	lending.session.token_life      seconds until the token expires, 0 without a token
 //	lending.session.sign_in_needed  1 if a person has to sign in or to correct the credentials
 //
-// docs/operating.md has an alert for each gauge.
+// # From a delivery to the money
+//
+// A trace, with the span of an HTTP server and the events of [Store] in brackets:
+//
+//	POST /webhooks
+//	  process WB_Loan_Created
+//	    call POST /api/Loan/make-withdrawal-invoice/{loanId}  [load free, save sent, save done]
+//	      POST /api/Loan/make-withdrawal-invoice/{loanId}
 //
 // # Privacy
 //
-// The spans and metrics hold no URL, no value of a parameter, no idempotency key, no header, no
-// body, and nothing of a response except its status: url.full of the conventions is left out on
-// purpose. The route of [lending.Client.Do] is the Path as the caller wrote it, so put values in
-// Args.
-//
-// Do not use the transport of otelhttp below the client: for every attempt it records a second
-// span with the URL and its query.
-//
-// # Combination with other observers
-//
-// The observers are functions. Call them from a function of your own to leave attempts out or to
-// count more: see the examples. Several observers and loggers work together. The logger gets the
-// same context, so a handler that adds trace IDs finds the span of the call.
-//
-// All calls that wait for a token share a sign-in, whose spans begin traces of their own.
+// Spans and metrics hold no URL, no value of a parameter, no idempotency key, no header, no body, and
+// nothing of a response except its status. The route of [lending.Client.Do] is the Path as the caller
+// wrote it, so put values in Args. Do not use the transport of otelhttp below the client: it records
+// the URL with its query.
 package lendingotel

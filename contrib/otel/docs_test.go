@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/lendingapi/lending-go"
@@ -14,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -23,10 +25,21 @@ var credentials = lending.Credentials{
 	Password: lending.NewSecret(lendingtest.AdministratorPassword),
 }
 
+// late is an observer that is older than the global providers, as in programs whose set-up comes late.
+// Package otel tells old instruments of the first providers only, so the observer is made once.
+var late = sync.OnceValues(func() (observer, *telemetry) {
+	_, attempt := lendingotel.Observer(lendingotel.WithTracerProvider(nil), lendingotel.WithMeterProvider(nil))
+	tel := newTelemetry()
+	otel.SetTracerProvider(tel.tracers)
+	otel.SetMeterProvider(tel.meters)
+	return attempt, tel
+})
+
 // The code block of the package documentation and of contrib/README.md, with the global providers.
 func TestDocumentation(t *testing.T) {
-	service := lendingtest.NewServer()
-	defer service.Close()
+	attempt, tel := late()
+	tel.spans.Reset()
+	service := newService(t)
 	baseURL := service.URL
 	client, err := lending.New(baseURL,
 		lending.WithCredentials(credentials),
@@ -34,19 +47,16 @@ func TestDocumentation(t *testing.T) {
 		lending.WithHeader(lendingotel.Header),
 	)
 	require.NoError(t, err)
-	signIn(t, client)
-}
-
-func signIn(t *testing.T, client *lending.Client) {
-	t.Helper()
-	_, tel := late()
-	tel.spans.Reset()
+	defer client.Close()
 	require.NoError(t, client.Session().SignIn(t.Context()))
+	observed(t.Context(), attempt, lending.Call{Method: http.MethodGet, Route: "/old"})
 	spans := tel.spans.GetSpans()
-	require.Len(t, spans, 2)
-	require.Equal(t, "POST /api/Authenication/login", spans[0].Name)
-	require.Equal(t, "call POST /api/Authenication/login", spans[1].Name)
-	client.Close()
+	require.Len(t, spans, 3)
+	for i, want := range []string{"POST /api/Authenication/login", "call POST /api/Authenication/login", "GET /old"} {
+		require.Equal(t, want, spans[i].Name)
+	}
+	metrics, _ := tel.histograms(t)
+	require.NotEmpty(t, metrics)
 }
 
 // The code blocks of docs/operating.md.

@@ -29,37 +29,34 @@ import (
 func gauges(t *testing.T, sources lendingotel.Sources) (collect func() ([]string, error)) {
 	t.Helper()
 	tel := newTelemetry()
-	registration, err := lendingotel.Gauges(sources, lendingotel.WithMeterProvider(tel.meters))
+	registration, err := lendingotel.Gauges(sources, tel.providers()...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = registration.Unregister() })
 	return func() (lines []string, err error) {
 		var got metricdata.ResourceMetrics
 		err = tel.reader.Collect(t.Context(), &got)
-		for _, scope := range got.ScopeMetrics {
-			for _, m := range scope.Metrics {
-				switch data := m.Data.(type) {
-				case metricdata.Gauge[int64]:
-					for _, p := range data.DataPoints {
-						lines = append(lines, line(m.Name, p.Attributes, float64(p.Value)))
-					}
-				case metricdata.Gauge[float64]:
-					for _, p := range data.DataPoints {
-						lines = append(lines, line(m.Name, p.Attributes, p.Value))
-					}
-				}
-			}
+		for _, m := range got.ScopeMetrics[0].Metrics {
+			lines = append(append(lines, linesOf[int64](m)...), linesOf[float64](m)...)
 		}
 		slices.Sort(lines)
 		return lines, err
 	}
 }
 
-func line(name string, attributes attribute.Set, value float64) string {
-	return fmt.Sprint(name, " ", attributes.Encoded(attribute.DefaultEncoder()), " ", value)
+func linesOf[N int64 | float64](m metricdata.Metrics) (lines []string) {
+	gauge, _ := m.Data.(metricdata.Gauge[N])
+	for _, p := range gauge.DataPoints {
+		lines = append(lines, fmt.Sprint(m.Name, " ", p.Attributes.Encoded(attribute.DefaultEncoder()), " ", p.Value))
+	}
+	return lines
 }
 
+// TestGauges reads all gauges, and holds that each alert of docs/operating.md names a gauge and a state as
+// Prometheus shows them: an alert of another name would never fire.
 func TestGauges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operating.md")
+	require.NoError(t, err)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		entries, inbox := store.NewMemory(), webhook.NewMemoryInbox()
 		log, err := idempotency.NewLog(entries, nil)
 		require.NoError(t, err)
@@ -75,7 +72,15 @@ func TestGauges(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 		}
-		lines, err := gauges(t, lendingotel.Sources{Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox}})()
+		signedIn, fresh := fake.SignIn(t, service, nil).Session(), fake.SignIn(t, service, nil).Session()
+		wrong := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }).Session()
+		token, err := signedIn.Token(t.Context())
+		require.NoError(t, err)
+		require.Error(t, wrong.SignIn(t.Context()))
+		lines, err := gauges(t, lendingotel.Sources{
+			Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
+			Sessions: map[string]*lending.Session{"fresh": fresh, "signed in": signedIn, "wrong": wrong},
+		})()
 		require.NoError(t, err)
 		require.Equal(t, []string{
 			"lending.idempotency.mutations lending.state=in_doubt 0",
@@ -89,34 +94,25 @@ func TestGauges(t *testing.T) {
 			"lending.inbox.events lending.source=webhooks,lending.state=waiting 1",
 			"lending.inbox.oldest_age lending.source=webhooks,lending.state=dead_letter 180",
 			"lending.inbox.oldest_age lending.source=webhooks,lending.state=waiting 60",
-			"lending.ready lending.source=idempotency 1",
-			"lending.ready lending.source=webhooks 1",
+			"lending.ready lending.source=fresh 1", "lending.ready lending.source=idempotency 1",
+			"lending.ready lending.source=signed in 1", "lending.ready lending.source=webhooks 1",
+			"lending.ready lending.source=wrong 1",
+			"lending.session.sign_in_needed lending.source=fresh 0",
+			"lending.session.sign_in_needed lending.source=signed in 0",
+			"lending.session.sign_in_needed lending.source=wrong 1",
+			"lending.session.token_life lending.source=fresh 0",
+			fmt.Sprint("lending.session.token_life lending.source=signed in ", time.Until(token.Expires).Seconds()),
+			"lending.session.token_life lending.source=wrong 0",
 		}, lines)
-	})
-}
-
-func TestGaugesOfASession(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := fake.SignIn(t, service, nil)
-		collect := gauges(t, lendingotel.Sources{Sessions: map[string]*lending.Session{"acme": client.Session()}})
-		lines, err := collect()
-		require.NoError(t, err)
-		require.Equal(t, []string{
-			"lending.ready lending.source=acme 1", "lending.session.sign_in_needed lending.source=acme 0",
-			"lending.session.token_life lending.source=acme 0",
-		}, lines)
-		token, err := client.Session().Token(t.Context())
-		require.NoError(t, err)
-		lines, err = collect()
-		require.NoError(t, err)
-		life := time.Until(token.Expires).Seconds()
-		require.Contains(t, lines, fmt.Sprint("lending.session.token_life lending.source=acme ", life))
-
-		wrong := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
-		require.Error(t, wrong.Session().SignIn(t.Context()))
-		lines, err = gauges(t, lendingotel.Sources{Sessions: map[string]*lending.Session{"acme": wrong.Session()}})()
-		require.NoError(t, err)
-		require.Contains(t, lines, "lending.session.sign_in_needed lending.source=acme 1")
+		expression := regexp.MustCompile(`expr: (lending_\w+?)(_seconds)?(?:\{lending_state="(\w+)"\})? `)
+		alerts := expression.FindAllStringSubmatch(string(text), -1)
+		require.Len(t, alerts, strings.Count(string(text), "expr: "))
+		for _, alert := range alerts {
+			name := strings.ReplaceAll(alert[1], "_", `[._]`)
+			require.Regexp(t, `(?m)^`+name+` .*`+alert[3], strings.Join(lines, "\n"), alert[0])
+			isTime := strings.HasSuffix(alert[1], "_age") || strings.HasSuffix(alert[1], "_life")
+			require.Equal(t, alert[2] != "", isTime, alert[0])
+		}
 	})
 }
 
@@ -155,32 +151,6 @@ func TestGaugesOfABrokenStore(t *testing.T) {
 				"lending.inbox.events lending.source=works,lending.state=waiting 0",
 			})
 			require.NotContains(t, fmt.Sprint(lines), "source=hangs,")
-		}
-	})
-}
-
-// Each alert of docs/operating.md names a gauge and a state as Prometheus shows them. An alert of
-// another name would never fire.
-func TestAlertsNameGauges(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operating.md")
-	require.NoError(t, err)
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		log, err := idempotency.NewLog(store.NewMemory(), nil)
-		require.NoError(t, err)
-		lines, err := gauges(t, lendingotel.Sources{
-			Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": webhook.NewMemoryInbox()},
-			Sessions: map[string]*lending.Session{"acme": fake.SignIn(t, service, nil).Session()},
-		})()
-		require.NoError(t, err)
-		shown := strings.Join(lines, "\n")
-		expression := regexp.MustCompile(`expr: (lending_\w+?)(_seconds)?(?:\{lending_state="(\w+)"\})? `)
-		alerts := expression.FindAllStringSubmatch(string(text), -1)
-		require.Len(t, alerts, strings.Count(string(text), "expr: "))
-		for _, alert := range alerts {
-			name := strings.ReplaceAll(alert[1], "_", `[._]`)
-			require.Regexp(t, `(?m)^`+name+` .*`+alert[3], shown, alert[0])
-			isTime := strings.HasSuffix(alert[1], "_age") || strings.HasSuffix(alert[1], "_life")
-			require.Equal(t, alert[2] != "", isTime, alert[0])
 		}
 	})
 }

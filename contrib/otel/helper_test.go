@@ -2,34 +2,28 @@ package lendingotel_test
 
 import (
 	"context"
-	"io"
-	"net/http"
-	"net/url"
-	"strconv"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	"go.opentelemetry.io/otel/sdk/trace"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
 
-// The routes of the tests.
-const (
-	getLoan   = "/api/Loan/get-loan/{loanId}"
-	process   = "/api/Application/process-application/{applicationId}"
-	cancelApp = "/api/Application/cancel-application/{applicationId}"
-)
-
-// telemetry collects the spans and metrics of an observer.
+// telemetry collects spans and metrics.
 type telemetry struct {
-	tracers *trace.TracerProvider
+	tracers *sdktrace.TracerProvider
 	meters  *metric.MeterProvider
 	spans   *tracetest.InMemoryExporter
 	reader  *metric.ManualReader
@@ -38,51 +32,36 @@ type telemetry struct {
 func newTelemetry() *telemetry {
 	spans, reader := tracetest.NewInMemoryExporter(), metric.NewManualReader()
 	return &telemetry{ // nothing in it runs or waits, so there is nothing to shut down
-		trace.NewTracerProvider(trace.WithSyncer(spans)),
+		sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)),
 		metric.NewMeterProvider(metric.WithReader(reader)),
 		spans, reader,
 	}
 }
 
-type observer = func(context.Context, lending.Call) (context.Context, func(lending.Call))
-
-func (tel *telemetry) observer(opts ...lendingotel.Option) (call, attempt observer) {
-	return lendingotel.Observer(append(opts,
-		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...)
+func (tel *telemetry) providers(opts ...lendingotel.Option) []lendingotel.Option {
+	return append(opts, lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))
 }
 
-// observe is the option to report attempts to tel.
+// observe is the option to report calls and attempts to tel.
 func (tel *telemetry) observe(opts ...lendingotel.Option) lending.Option {
-	_, attempt := tel.observer(opts...)
-	return lending.WithObserver(nil, attempt)
+	return lending.WithObserver(lendingotel.Observer(tel.providers(opts...)...))
 }
 
-// observeCalls is the option to report calls to tel.
-func (tel *telemetry) observeCalls(opts ...lendingotel.Option) lending.Option {
-	call, _ := tel.observer(opts...)
-	return lending.WithObserver(call, nil)
-}
-
-// measured returns the scope and the points of the metric of attempts, which is the only one.
-func (tel *telemetry) measured(t *testing.T) (metricdata.ScopeMetrics, []metricdata.HistogramDataPoint[float64]) {
-	t.Helper()
-	return tel.measuredBy(t, "http.client.request.duration")
-}
-
-// measuredBy returns the scope and the points of the metric called name, and fails on
-// any other.
-func (tel *telemetry) measuredBy(t *testing.T, name string) (metricdata.ScopeMetrics,
-	[]metricdata.HistogramDataPoint[float64],
-) {
+// histograms returns the measurements by the name of their histogram, and their scope.
+func (tel *telemetry) histograms(t *testing.T) (map[string]metricdata.Metrics, metricdata.ScopeMetrics) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, tel.reader.Collect(t.Context(), &all))
 	require.Len(t, all.ScopeMetrics, 1)
-	require.Len(t, all.ScopeMetrics[0].Metrics, 1)
-	require.Equal(t, name, all.ScopeMetrics[0].Metrics[0].Name)
-	histogram, ok := all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
-	require.True(t, ok)
-	return all.ScopeMetrics[0], histogram.DataPoints
+	named := map[string]metricdata.Metrics{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		named[m.Name] = m
+	}
+	return named, all.ScopeMetrics[0]
+}
+
+func pointsOf(m metricdata.Metrics) []metricdata.HistogramDataPoint[float64] {
+	return m.Data.(metricdata.Histogram[float64]).DataPoints
 }
 
 // span returns the only span.
@@ -91,6 +70,63 @@ func (tel *telemetry) span(t *testing.T) tracetest.SpanStub {
 	spans := tel.spans.GetSpans()
 	require.Len(t, spans, 1)
 	return spans[0]
+}
+
+// tree returns the children of a span, in the order of their start, as lines with their events.
+func tree(
+	spans tracetest.SpanStubs, parent trace.SpanID, indent string, show func(tracetest.SpanStub) string,
+) string {
+	var b strings.Builder
+	slices.SortStableFunc(spans, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
+	for _, span := range spans {
+		if span.Parent.SpanID() != parent {
+			continue
+		}
+		b.WriteString(indent + show(span))
+		for i, event := range span.Events {
+			name := strings.TrimPrefix(event.Name, "lending.idempotency.")
+			fmt.Fprint(&b, []string{"  [", ", "}[min(i, 1)], name, " ", values(event.Attributes)["lending.state"])
+		}
+		if len(span.Events) > 0 {
+			b.WriteByte(']')
+		}
+		b.WriteString("\n" + tree(spans, span.SpanContext.SpanID(), indent+"  ", show))
+	}
+	return b.String()
+}
+
+// shown returns the spans since the last call, the sign-ins after the children of parent. Each has a
+// measurement with its attributes, and is an error if it has an error.type.
+func (tel *telemetry) shown(t *testing.T, parent trace.Span) string {
+	t.Helper()
+	measured, _ := tel.histograms(t)
+	show := func(span tracetest.SpanStub) string {
+		set, _ := attribute.NewSetWithFiltered(span.Attributes,
+			attribute.NewDenyKeysFilter("lending.attempts", "http.request.resend_count"))
+		name := "http.client.request.duration"
+		if span.SpanKind == trace.SpanKindInternal {
+			name = "lending.client.call.duration"
+		}
+		assert.True(t, slices.ContainsFunc(pointsOf(measured[name]), func(p metricdata.HistogramDataPoint[float64]) bool {
+			return p.Attributes.Equals(&set)
+		}), "no measurement of %v", set)
+		line := fmt.Sprint(span.Name, " ", span.SpanKind)
+		if set.HasValue("error.type") {
+			line += fmt.Sprintf(" %s %q", span.Status.Code, span.Status.Description)
+		} else {
+			assert.Equal(t, sdktrace.Status{}, span.Status)
+		}
+		all := attribute.NewSet(span.Attributes...)
+		for _, kv := range all.ToSlice() {
+			if kv.Key != "url.template" && !strings.HasPrefix(string(kv.Key), "server.") { // the same for all
+				line += fmt.Sprintf(" %s=%s", kv.Key, kv.Value.String())
+			}
+		}
+		return line
+	}
+	spans := tel.spans.GetSpans()
+	tel.spans.Reset()
+	return tree(spans, parent.SpanContext().SpanID(), "", show) + tree(spans, trace.SpanID{}, "another trace: ", show)
 }
 
 // values are attributes, by name.
@@ -102,12 +138,6 @@ func values(attributes []attribute.KeyValue) map[string]any {
 	return m
 }
 
-// html answers with a page.
-func html(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html")
-	_, _ = io.WriteString(w, "<html>Sign in</html>")
-}
-
 func newService(t *testing.T, opts ...lendingtest.Option) *lendingtest.Server {
 	t.Helper()
 	service := lendingtest.NewServer(opts...)
@@ -115,38 +145,9 @@ func newService(t *testing.T, opts ...lendingtest.Option) *lendingtest.Server {
 	return service
 }
 
-// account is a source of which a log knows the service only: each client has a token of its own.
-type account struct{ lending.TokenSource }
-
-// newClient returns a client with a token of service.
-func newClient(t *testing.T, service *lendingtest.Server, opts ...lending.Option) *lending.Client {
-	t.Helper()
-	token := account{lending.StaticToken(service.Token(lendingtest.Username))}
-	client, err := lending.New(service.URL, append(opts, lending.WithTokenSource(token))...)
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	return client
+func observed(ctx context.Context, observe observer, c lending.Call) {
+	_, end := observe(ctx, c)
+	end(c)
 }
 
-func loanID(t *testing.T, s string) lending.LoanID {
-	t.Helper()
-	id, err := lending.ParseLoanID(s)
-	require.NoError(t, err)
-	return id
-}
-
-func applicationID(t *testing.T, s string) lending.ApplicationID {
-	t.Helper()
-	id, err := lending.ParseApplicationID(s)
-	require.NoError(t, err)
-	return id
-}
-
-func portOf(t *testing.T, address string) int64 {
-	t.Helper()
-	u, err := url.Parse(address)
-	require.NoError(t, err)
-	port, err := strconv.ParseInt(u.Port(), 10, 64)
-	require.NoError(t, err)
-	return port
-}
+type observer = func(context.Context, lending.Call) (context.Context, func(lending.Call))

@@ -2,17 +2,10 @@ package lendingotel
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
-	"syscall"
 
 	"github.com/lendingapi/lending-go"
 	"go.opentelemetry.io/otel"
@@ -33,7 +26,11 @@ const (
 	effectKey      = attribute.Key("lending.effect")
 	outcomeKey     = attribute.Key("lending.outcome")
 	idempotencyKey = attribute.Key("lending.idempotency")
+	attemptsKey    = attribute.Key("lending.attempts")
 )
+
+// versions are the values of network.protocol.version.
+var versions = map[string]string{"HTTP/1.0": "1.0", "HTTP/1.1": "1.1", "HTTP/2.0": "2", "HTTP/3.0": "3"}
 
 // Option configures [Observer], [Webhooks] and [Gauges].
 type Option func(*settings)
@@ -86,15 +83,19 @@ func Observer(opts ...Option) (call, attempt func(context.Context, lending.Call)
 	if err != nil {
 		otel.Handle(err) // then duration measures nothing
 	}
-	attempts := &observer{
-		tracer: tracer, duration: duration.Float64Histogram, server: server,
-		kind: trace.WithSpanKind(trace.SpanKindClient), errorType: errorType, description: description,
-	}
-	calls := &observer{
-		tracer: tracer, duration: callDuration(meter), server: server, isCall: true,
-		prefix: "call ", kind: trace.WithSpanKind(trace.SpanKindInternal), errorType: callErrorType, description: callDescription,
-	}
+	attempts := &observer{tracer, duration.Float64Histogram, server, false, errorType, description}
+	calls := &observer{tracer, callDuration(meter), server, true, callErrorType, callDescription}
 	return calls.begin, attempts.begin
+}
+
+func callDuration(meter metric.Meter) metric.Float64Histogram {
+	duration, err := meter.Float64Histogram("lending.client.call.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of calls, with their repetitions, waits and sign-ins."),
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120))
+	if err != nil {
+		otel.Handle(err) // then duration measures nothing
+	}
+	return duration
 }
 
 // Header is a function for [lending.WithHeader]: it adds the headers of the global propagator of
@@ -120,206 +121,54 @@ func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValu
 	return s.tracers.Tracer(scope, trace.WithSchemaURL(schema)), s.meters.Meter(scope, metric.WithSchemaURL(schema)), s.server
 }
 
-// observer records the spans and the durations of calls, or of attempts. Calls of a route differ in few
-// attributes, which are made once.
+// observer records the spans and the durations of calls, or of attempts.
 type observer struct {
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	server   []attribute.KeyValue
 	isCall   bool
-	prefix   string // of a span's name
-	kind     trace.SpanStartOption
 
 	errorType, description func(lending.Call) string
-
-	starts cache[startKey, *start]
-	ends   cache[endKey, *ended]
-}
-
-type startKey struct {
-	method, route, idempotency string
-	effect                     lending.Effect
-}
-
-// start is what a span has at its start.
-type start struct {
-	name       string
-	known      []attribute.KeyValue
-	attributes trace.SpanStartOption
-}
-
-type endKey struct {
-	start                          *start
-	outcome                        lending.Outcome
-	status, attempts               int
-	protocol, idempotency, failure string
-}
-
-// ended is what a span and a measurement have at the end.
-type ended struct {
-	attributes []attribute.KeyValue
-	record     []metric.RecordOption
 }
 
 func (o *observer) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
-	key := startKey{method: c.Method, route: c.Route, effect: c.Effect}
-	if !o.isCall { // a call has its own at the end
-		key.idempotency = c.Idempotency
-	}
-	start := o.starts.of(key, o.start)
-	ctx, span := o.tracer.Start(ctx, start.name, o.kind, start.attributes, trace.WithTimestamp(c.Start))
-	if !o.isCall && c.Attempts > 1 {
-		span.SetAttributes(semconv.HTTPRequestResendCount(c.Attempts - 1))
-	}
-	return ctx, func(c lending.Call) { o.end(ctx, span, start, c) }
-}
-
-// start returns the attributes at the start of a call or an attempt.
-func (o *observer) start(key startKey) *start {
 	known := append([]attribute.KeyValue{
-		semconv.HTTPRequestMethodKey.String(key.method),
-		semconv.URLTemplate(key.route),
-		effectKey.String(key.effect.String()),
+		semconv.HTTPRequestMethodKey.String(c.Method), semconv.URLTemplate(c.Route), effectKey.String(c.Effect.String()),
 	}, o.server...)
-	if key.idempotency != "" {
-		known = append(known, idempotencyKey.String(key.idempotency))
+	name, kind := c.Method+" "+c.Route, trace.SpanKindClient
+	switch {
+	case o.isCall: // the log tells its idempotency at the end
+		name, kind = "call "+name, trace.SpanKindInternal
+	case c.Idempotency != "":
+		known = append(known, idempotencyKey.String(c.Idempotency))
 	}
-	return &start{o.prefix + key.method + " " + key.route, known, trace.WithAttributes(known...)}
+	ctx, span := o.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(known...), trace.WithTimestamp(c.Start))
+	return ctx, func(c lending.Call) { o.end(ctx, span, known, c) }
 }
 
-// end ends a span. A call that its caller canceled is no error.
-func (o *observer) end(ctx context.Context, span trace.Span, start *start, c lending.Call) {
-	key := endKey{start: start, outcome: c.Outcome, status: c.StatusCode, protocol: c.Protocol, failure: o.errorType(c)}
-	if o.isCall {
-		key.attempts, key.idempotency = c.Attempts, c.Idempotency
+// end ends a span. The measurement has the attributes of the span, without the numbers of attempts.
+func (o *observer) end(ctx context.Context, span trace.Span, known []attribute.KeyValue, c lending.Call) {
+	attributes := []attribute.KeyValue{outcomeKey.String(c.Outcome.String())}
+	if c.StatusCode != 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(c.StatusCode))
 	}
-	ended := o.ends.of(key, o.ended)
-	o.duration.Record(ctx, c.Duration.Seconds(), ended.record...) // its exemplar is the span
-	if key.failure != "" {
-		span.SetStatus(codes.Error, o.description(c))
-	}
-	span.SetAttributes(ended.attributes...)
-	span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
-}
-
-func (o *observer) ended(key endKey) *ended {
-	attributes := became(key)
-	set := attribute.NewSet(slices.Concat(key.start.known, attributes)...)
-	if o.isCall {
-		attributes = append(attributes, attemptsKey.Int(key.attempts))
-	}
-	return &ended{attributes, []metric.RecordOption{metric.WithAttributeSet(set)}}
-}
-
-// cache keeps the first values that were made. A program may call [lending.Client.Do] with any number
-// of routes.
-type cache[K comparable, V any] struct {
-	mu     sync.RWMutex
-	values map[K]V
-}
-
-const maxCached = 2000
-
-func (c *cache[K, V]) of(key K, value func(K) V) V {
-	c.mu.RLock()
-	made, ok := c.values[key]
-	c.mu.RUnlock()
-	if ok {
-		return made
-	}
-	made = value(key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.values == nil {
-		c.values = map[K]V{}
-	}
-	if len(c.values) < maxCached {
-		c.values[key] = made
-	}
-	return made
-}
-
-// became returns the attributes that are known at the end.
-func became(key endKey) []attribute.KeyValue {
-	attributes := []attribute.KeyValue{outcomeKey.String(key.outcome.String())}
-	if key.status != 0 {
-		attributes = append(attributes, semconv.HTTPResponseStatusCode(key.status))
-	}
-	if major, minor, ok := http.ParseHTTPVersion(key.protocol); ok {
-		version := strconv.Itoa(major)
-		if major < 2 {
-			version += "." + strconv.Itoa(minor)
-		}
+	if version, ok := versions[c.Protocol]; ok {
 		attributes = append(attributes, semconv.NetworkProtocolVersion(version))
 	}
-	if key.failure != "" {
-		attributes = append(attributes, semconv.ErrorTypeKey.String(key.failure))
+	if failure := o.errorType(c); failure != "" {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(failure))
+		span.SetStatus(codes.Error, o.description(c))
 	}
-	if key.idempotency != "" {
-		attributes = append(attributes, idempotencyKey.String(key.idempotency))
+	if c.Idempotency != "" {
+		attributes = append(attributes, idempotencyKey.String(c.Idempotency))
 	}
-	return attributes
-}
-
-// description returns the text of an error, or "" if the status code is enough.
-func description(a lending.Call) string {
-	if a.Err == nil || a.StatusCode >= http.StatusMultipleChoices {
-		return ""
-	}
-	return a.Err.Error() // the text quotes no value
-}
-
-// errorType returns error.type, which is empty for success and for an attempt that the caller canceled.
-// After a status other than success the body does not matter.
-func errorType(a lending.Call) string {
+	o.duration.Record(ctx, c.Duration.Seconds(), metric.WithAttributes(slices.Concat(known, attributes)...)) // its exemplar is the span
 	switch {
-	case refused(a.StatusCode):
-		return strconv.Itoa(a.StatusCode)
-	case a.Err != nil:
-		return kind(a.Err)
-	case a.Outcome != lending.OutcomeDone:
-		return unexpected
+	case o.isCall:
+		attributes = append(attributes, attemptsKey.Int(c.Attempts))
+	case c.Attempts > 1:
+		attributes = append(attributes, semconv.HTTPRequestResendCount(c.Attempts-1))
 	}
-	return ""
-}
-
-// unexpected is the error.type of a 2xx whose body does not prove the success.
-const unexpected = "unexpected_answer"
-
-// refused reports whether there was a response without success.
-func refused(status int) bool { return status != 0 && (status < 200 || status >= 300) }
-
-// kind classifies an error that prevented a response.
-func kind(err error) string {
-	var dns *net.DNSError
-	var timeout net.Error
-	var network *net.OpError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return "" // the conventions: no error
-	case errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	case errors.As(err, &dns):
-		return "host_not_found"
-	case isCertificate(err):
-		return "certificate_invalid"
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "timeout"
-	case errors.As(err, &network) && network.Op == "dial":
-		return "connection_failed"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "connection_reset"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection_closed"
-	case errors.Is(err, lending.ErrTooLarge):
-		return "answer_too_large"
-	}
-	return semconv.ErrorTypeOther.Value.AsString()
-}
-
-func isCertificate(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
+	span.SetAttributes(attributes...)
+	span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
 }

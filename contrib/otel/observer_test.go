@@ -7,46 +7,196 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/golden"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
 
-// TestAttemptIsToldAfterTheEndOfItsContext cancels a call while the service works on it.
-func TestAttemptIsToldAfterTheEndOfItsContext(t *testing.T) {
-	service, tel := newService(t), newTelemetry()
-	client := newClient(t, service, tel.observe())
-	id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
-	ctx, cancel := context.WithCancel(t.Context())
-	service.Fail("GET "+process, lendingtest.Fault{Reached: cancel, DelayBefore: time.Hour})
-	_, err := client.Applications.Process(ctx, id)
-	require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-	got := values(tel.span(t).Attributes)
-	assert.NotContains(t, got, "error.type", "the conventions do not call it an error")
-	assert.Equal(t, sdktrace.Status{}, tel.span(t).Status)
-	assert.Equal(t, "unknown", got["lending.outcome"])
-	_, points := tel.measured(t)
-	require.Len(t, points, 1)
+// Calls that end in each way. Their spans are in testdata/spans.txt.
+var endings = []struct {
+	name    string
+	reads   bool // else the call is a mutation by GET
+	faults  []lendingtest.Fault
+	answer  http.HandlerFunc
+	login   lendingtest.Fault
+	signsIn *lending.Credentials
+	source  lending.TokenSource
+	noID    bool
+	http2   bool
+	cancels bool // the caller leaves while the service works
+	down    bool // the service
+}{
+	{name: "read", reads: true},
+	{name: "mutation", answer: wire.Answer(200, `"11111111-2222-3333-4444-555555555555"`)},
+	{name: "HTTP/2", http2: true, answer: wire.Answer(200, `"11111111-2222-3333-4444-555555555555"`)},
+	{name: "resent read", reads: true, faults: []lendingtest.Fault{{Status: 503}, {Status: 401}}},
+	{name: "signs in", reads: true, signsIn: as(lendingtest.AdministratorUsername, lendingtest.AdministratorPassword)},
+	{name: "canceled", cancels: true},
+	{name: "argument", noID: true},
+	{name: "no source", source: noSource{}},
+	{name: "no token", source: lending.StaticToken("")},
+	{name: "no code", signsIn: as(lendingtest.Username, lendingtest.Password)},
+	{
+		name: "sign-in without content", login: lendingtest.Fault{Status: 204},
+		signsIn: as(lendingtest.Username, lendingtest.Password),
+	},
+	{name: "wrong password", signsIn: as(lendingtest.Username, "wrong")},
+	{name: "rejected", faults: []lendingtest.Fault{{Status: 409}}},
+	{name: "server error", faults: []lendingtest.Fault{{Status: 502, Executes: true}}},
+	{name: "server error, cut", faults: []lendingtest.Fault{{Status: 500, CutBody: 3}}},
+	{name: "answer lost", faults: []lendingtest.Fault{{ResetAfter: true}}},
+	{name: "redirect", faults: []lendingtest.Fault{{Status: 302, Header: http.Header{"Location": {"/elsewhere"}}}}},
+	{name: "unreachable", down: true},
+	{name: "no content", faults: []lendingtest.Fault{{Status: 204, Executes: true}}},
+	{name: "undecodable", faults: []lendingtest.Fault{{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}}},
+	{name: "cut", faults: []lendingtest.Fault{{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3}}},
+	{name: "page of HTML", answer: wire.Plain("text/html", "<html>Sign in</html>")},
+	{name: "malformed answer", answer: func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") }},
 }
 
-// TestErrorTypes looks at the errors that are hard to bring about. They are wrapped as
-// the transport does it.
+func as(username, password string) *lending.Credentials {
+	return &lending.Credentials{
+		Username: username, Password: lending.NewSecret(password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) { return "", nil },
+	}
+}
+
+// TestSpans compares the spans of calls and attempts with testdata/spans.txt.
+func TestSpans(t *testing.T) {
+	var all strings.Builder
+	for _, test := range endings {
+		t.Run(test.name, func(t *testing.T) {
+			service, tel := lendingtest.New(), newTelemetry()
+			defer service.Close()
+			server := httptest.NewUnstartedServer(service)
+			defer server.Close()
+			opts := []lending.Option{tel.observe(lendingotel.WithBaseURL("https://lending.example"))}
+			if server.EnableHTTP2 = test.http2; test.http2 {
+				server.StartTLS()
+				roots := x509.NewCertPool()
+				roots.AddCert(server.Certificate())
+				opts = append(opts, lending.WithTLS(&tls.Config{RootCAs: roots}))
+			} else {
+				server.Start()
+			}
+			switch {
+			case test.signsIn != nil:
+				opts = append(opts, lending.WithCredentials(*test.signsIn))
+			case test.source == nil:
+				opts = append(opts, lending.WithTokenSource(renewable{service}))
+			case test.source != noSource{}:
+				opts = append(opts, lending.WithTokenSource(test.source))
+			}
+			client := wire.NewClient(t, server.URL, opts...)
+			ctx, parent := tel.tracers.Tracer("caller").Start(t.Context(), "parent")
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			if test.cancels {
+				test.faults = []lendingtest.Fault{{Reached: cancel, DelayBefore: time.Hour}}
+			}
+			route := map[bool]string{true: fake.StatusRoute, false: fake.ProcessRoute}[test.reads]
+			for _, fault := range test.faults {
+				service.Fail(route, fault)
+			}
+			service.Answer(route, test.answer)
+			service.Fail(fake.LoginRoute, test.login)
+			id := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
+			if test.noID {
+				id = lending.ApplicationID{}
+			}
+			if test.down {
+				server.Close()
+			}
+			call := func() error { _, err := client.Applications.Process(ctx, id); return err }
+			if test.reads {
+				call = func() error { _, err := client.Applications.Status(ctx, id); return err }
+			}
+
+			err := call()
+			lines := strings.ReplaceAll(tel.shown(t, parent), server.Listener.Addr().String(), "HOST")
+			outcome := lending.OutcomeOf(err).String()
+			if err == nil {
+				outcome = "done"
+			}
+			_, ofCall, _ := strings.Cut(lines, "call "+route)
+			assert.Contains(t, ofCall, "lending.outcome="+outcome, "the span and the error agree")
+			fmt.Fprintf(&all, "# %s: %s\n%s\n", test.name, outcome, lines)
+		})
+	}
+	golden.Check(t, "testdata/spans.txt", all.String())
+}
+
+type noSource struct{ lending.TokenSource }
+
+// renewable gets another token after every refusal.
+type renewable struct{ service *lendingtest.Service }
+
+func (r renewable) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(r.service.Token(lendingtest.Username))}, nil
+}
+
+func (renewable) Invalidate(lending.Token) {}
+
+// TestMeasurements holds the histograms, the scope of both signals, and the attributes that a sampler sees.
+func TestMeasurements(t *testing.T) {
+	const schema, scope = "https://opentelemetry.io/schemas/1.43.0", "github.com/lendingapi/lending-go/contrib/otel"
+	tel, sampler := newTelemetry(), &sampled{Sampler: sdktrace.AlwaysSample()}
+	tel.tracers = sdktrace.NewTracerProvider(sdktrace.WithSyncer(tel.spans), sdktrace.WithSampler(sampler))
+	call, attempt := lendingotel.Observer(tel.providers()...)
+	c := lending.Call{Start: time.Now(), Duration: 3 * time.Second}
+	observed(t.Context(), call, c)
+	observed(t.Context(), attempt, c)
+	want := map[string]any{"http.request.method": "", "url.template": "", "lending.effect": "mutation"}
+	assert.Equal(t, want, sampler.seen)
+	metrics, measuring := tel.histograms(t)
+	assert.Equal(t, schema, measuring.Scope.SchemaURL)
+	assert.Equal(t, scope, measuring.Scope.Name)
+	assert.Equal(t, "Duration of calls, with their repetitions, waits and sign-ins.",
+		metrics["lending.client.call.duration"].Description)
+	bounds := []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
+	for i, name := range []string{"lending.client.call.duration", "http.client.request.duration"} {
+		span, points := tel.spans.GetSpans()[i], pointsOf(metrics[name])
+		assert.Equal(t, schema, span.InstrumentationScope.SchemaURL)
+		assert.Equal(t, scope, span.InstrumentationScope.Name)
+		assert.True(t, span.StartTime.Equal(c.Start))
+		assert.Equal(t, c.Duration, span.EndTime.Sub(span.StartTime))
+		assert.Equal(t, "s", metrics[name].Unit)
+		require.Len(t, points, 1)
+		assert.Equal(t, [][]float64{append(bounds, 30, 60, 120), bounds}[i], points[0].Bounds)
+		assert.InDelta(t, 3, points[0].Sum, 1e-9)
+		id := span.SpanContext.SpanID()
+		assert.Equal(t, id[:], points[0].Exemplars[0].SpanID, "the exemplar leads to the span")
+	}
+}
+
+type sampled struct {
+	sdktrace.Sampler
+	seen map[string]any
+}
+
+func (s *sampled) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	s.seen = values(p.Attributes)
+	return s.Sampler.ShouldSample(p)
+}
+
+// Errors that are hard to bring about, wrapped as the transport does it.
 func TestErrorTypes(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	for _, test := range []struct {
@@ -58,9 +208,7 @@ func TestErrorTypes(t *testing.T) {
 			dial(&net.DNSError{Err: "i/o timeout", Name: "lending.example", IsTimeout: true}),
 		}},
 		{"certificate_invalid", []error{
-			&tls.CertificateVerificationError{Err: errors.New("expired")},
-			x509.UnknownAuthorityError{},
-			x509.HostnameError{},
+			&tls.CertificateVerificationError{Err: errors.New("expired")}, x509.UnknownAuthorityError{}, x509.HostnameError{},
 		}},
 		{"timeout", []error{
 			os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded),
@@ -68,123 +216,41 @@ func TestErrorTypes(t *testing.T) {
 		}},
 		{"connection_failed", []error{dial(syscall.ECONNREFUSED), dial(syscall.ECONNRESET)}},
 		{"connection_reset", []error{
-			&net.OpError{Op: "read", Err: syscall.ECONNRESET},
-			&net.OpError{Op: "write", Err: syscall.EPIPE},
+			&net.OpError{Op: "read", Err: syscall.ECONNRESET}, &net.OpError{Op: "write", Err: syscall.EPIPE},
 		}},
 		{"connection_closed", []error{io.EOF, io.ErrUnexpectedEOF}},
 		{"answer_too_large", []error{lending.ErrTooLarge}},
-		{"_OTHER", []error{
-			errors.New("malformed HTTP status code"),
-			&net.OpError{Op: "read", Err: errors.New("other")},
-		}},
+		{"_OTHER", []error{errors.New("malformed HTTP status code"), &net.OpError{Op: "read", Err: errors.New("other")}}},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			for _, err := range test.errs {
 				tel := newTelemetry()
-				transport := roundTripper(func(*http.Request) (*http.Response, error) {
-					return nil,
-						fmt.Errorf("wrapped: %w", err)
-				})
-				client, newErr := lending.New("https://lending.example",
-					lending.WithTokenSource(lending.StaticToken("t")),
-					lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe())
-				require.NoError(t, newErr)
-				require.Error(t, client.Applications.Cancel(t.Context(), lending.ApplicationID{1}))
+				_, attempt := lendingotel.Observer(tel.providers()...)
+				observed(t.Context(), attempt, lending.Call{Err: fmt.Errorf("wrapped: %w", err)})
 				assert.Equal(t, test.want, values(tel.span(t).Attributes)["error.type"], "%v", err)
 			}
 		})
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestWithBaseURL(t *testing.T) {
-	for _, test := range []struct {
-		baseURL, address string
-		port             int64
-	}{
-		{"https://lending.example", "lending.example", 443},
-		{"https://lending.example/tenant-secret", "lending.example", 443},
-		{"http://localhost", "localhost", 80},
-		{"http://[::1]:8080", "::1", 8080},
-		{"https://name:secret@lending.example:8443", "lending.example", 8443},
-		{"other://lending.example", "lending.example", 0},
-		{"https://lending.example:99999", "lending.example", 0},
-		{"lending.example", "", 0},
-		{"https://secret\x7f", "", 0},
-		{"", "", 0},
+	for baseURL, want := range map[string]string{
+		"https://lending.example":                  "server.address=lending.example,server.port=443",
+		"https://lending.example/tenant-secret":    "server.address=lending.example,server.port=443",
+		"http://localhost":                         "server.address=localhost,server.port=80",
+		"http://[::1]:8080":                        "server.address=::1,server.port=8080",
+		"https://name:secret@lending.example:8443": "server.address=lending.example,server.port=8443",
+		"other://lending.example":                  "server.address=lending.example",
+		"https://lending.example:99999":            "server.address=lending.example",
+		"lending.example":                          "", "https://secret\x7f": "", "": "",
 	} {
-		t.Run(test.baseURL, func(t *testing.T) {
+		t.Run(baseURL, func(t *testing.T) {
 			tel := newTelemetry()
-			begin, _ := lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithBaseURL(test.baseURL))
-			_, end := begin(t.Context(), lending.Call{})
-			end(lending.Call{})
-			got := values(tel.span(t).Attributes)
-			maps.DeleteFunc(got, func(name string, _ any) bool { return !strings.HasPrefix(name, "server.") })
-			want := map[string]any{}
-			if test.address != "" {
-				want["server.address"] = test.address
-			}
-			if test.port != 0 {
-				want["server.port"] = test.port
-			}
-			assert.Equal(t, want, got)
+			begin, _ := lendingotel.Observer(tel.providers(lendingotel.WithBaseURL(baseURL))...)
+			observed(t.Context(), begin, lending.Call{})
+			server, _ := attribute.NewSetWithFiltered(tel.span(t).Attributes,
+				attribute.NewAllowKeysFilter("server.address", "server.port"))
+			assert.Equal(t, want, server.Encoded(attribute.DefaultEncoder()))
 		})
 	}
-}
-
-// late is an observer that is older than the global providers, as in programs whose
-// set-up comes late. Package otel tells old instruments of the first providers only, so
-// it is made once, however often the tests run.
-var late = sync.OnceValues(func() (observer, *telemetry) {
-	_, attempt := lendingotel.Observer(lendingotel.WithTracerProvider(nil), lendingotel.WithMeterProvider(nil))
-	tel := newTelemetry()
-	otel.SetTracerProvider(tel.tracers)
-	otel.SetMeterProvider(tel.meters)
-	return attempt, tel
-})
-
-func observed(ctx context.Context, observe observer, c lending.Call) {
-	_, end := observe(ctx, c)
-	end(c)
-}
-
-func TestGlobalProviders(t *testing.T) {
-	observe, tel := late()
-	tel.spans.Reset()
-	observed(t.Context(), observe, lending.Call{Method: http.MethodGet, Route: getLoan, Attempts: 1})
-	assert.Equal(t, "GET "+getLoan, tel.span(t).Name)
-	var all metricdata.ResourceMetrics
-	require.NoError(t, tel.reader.Collect(t.Context(), &all))
-	assert.NotEmpty(t, all.ScopeMetrics)
-}
-
-// A sampler sees the attributes that are known at the start.
-func TestSampler(t *testing.T) {
-	sampler := &dropReads{Sampler: sdktrace.AlwaysSample()}
-	tel := newTelemetry()
-	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(tel.spans), sdktrace.WithSampler(sampler))
-	_, observe := lendingotel.Observer(lendingotel.WithTracerProvider(tracers), lendingotel.WithMeterProvider(tel.meters))
-
-	observed(t.Context(), observe, lending.Call{Effect: lending.Read, Attempts: 1})
-	assert.Empty(t, tel.spans.GetSpans())
-	observed(t.Context(), observe, lending.Call{Effect: lending.Mutation, Attempts: 1})
-	want := map[string]any{"http.request.method": "", "url.template": "", "lending.effect": "mutation"}
-	assert.Equal(t, want, sampler.seen)
-	_, points := tel.measured(t)
-	assert.Len(t, points, 2, "a read without a span is measured")
-}
-
-type dropReads struct {
-	sdktrace.Sampler
-	seen map[string]any
-}
-
-func (d *dropReads) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	if d.seen = values(p.Attributes); d.seen["lending.effect"] == "read" {
-		return sdktrace.SamplingResult{Decision: sdktrace.Drop}
-	}
-	return d.Sampler.ShouldSample(p)
 }
