@@ -126,15 +126,15 @@ func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {
 		loan := service.AddLoan(lendingtest.Loan{})
 		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 		client := processWith(t, service, log)
+		calculation := lending.CalculationRequest{Amount: json.Number(lendingtest.Cents(1000_00).String()), Terms: 6}
 		begun := lending.InvoiceWithdrawal{
-			LoanID: lending.LoanID(uuid.MustParse(loan.ID)), AdvanceRate: "0.8",
-			Amount: json.Number(lendingtest.Cents(1000_00).String()),
+			LoanID: lending.LoanID(uuid.MustParse(loan.ID)), AdvanceRate: "0.8", Amount: calculation.Amount,
 		}
 		begin := func() {
 			application := lending.ApplicationID(uuid.MustParse(loan.ApplicationID))
-			fake.Must(client.Calculation.Invoice(t.Context(), application, calculation(1000_00)))
+			fake.Must(client.Calculation.Invoice(t.Context(), application, &calculation))
 			fake.Must(client.Loans.WithdrawInvoice(t.Context(), begun.LoanID,
-				lending.InvoiceWithdrawalRequest{Calculation: *calculation(1000_00)}))
+				lending.InvoiceWithdrawalRequest{Calculation: calculation}))
 		}
 		confirm := func(key string) error {
 			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), key), begun,

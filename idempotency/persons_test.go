@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -173,6 +174,11 @@ func (c *crowd) decide(t *testing.T, log *idempotency.Log, order partner.Order) 
 	c.decided[strings.Split(step, "/")[0]]++
 }
 
+func isCommand(r *http.Request) bool {
+	return r.Method == http.MethodPost || strings.Contains(r.URL.Path, "/process-application/") ||
+		strings.Contains(r.URL.Path, "/update-application-name")
+}
+
 // RoundTrip is the way to the service. A process that ends sends its mutation or not.
 func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := m.of
@@ -192,12 +198,12 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		_ = resp.Body.Close()
 		if kind == 2 {
-			return answer(r, http.StatusServiceUnavailable, 0), nil
+			return wire.Reply(http.StatusServiceUnavailable, "{}")(r)
 		}
 	case 3: // cut
 		resp, err := c.send(r)
 		if err == nil {
-			resp.Body = io.NopCloser(io.MultiReader(io.LimitReader(resp.Body, 1), cutOff{}))
+			resp.Body = io.NopCloser(io.MultiReader(io.LimitReader(resp.Body, 1), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		}
 		return resp, err
 	case 4: // late

@@ -399,9 +399,9 @@ func withdrawals(t *testing.T, service *lendingtest.Service, client *lending.Cli
 	loan := fake.Must(lending.ParseLoanID(row.ID))
 	return func(key string) error {
 		ctx := t.Context()
-		fake.Must(client.Calculation.Invoice(ctx, application, calculation(1000_00)))
+		fake.Must(client.Calculation.Invoice(ctx, application, fake.Invoice()))
 		begun := fake.Must(client.Loans.WithdrawInvoice(ctx, loan,
-			lending.InvoiceWithdrawalRequest{Calculation: *calculation(1000_00)}))
+			lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
 		if key != "" {
 			ctx = lending.WithIdempotencyKey(ctx, key)
 		}
