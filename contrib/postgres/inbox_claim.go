@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,8 +16,8 @@ import (
 )
 
 // takeEvent claims the first due event, or the event of the same claim whose response was lost. Claims
-// of the same moment end at different times: if one of their events ends its process, the others meet
-// it no more. Without the SELECTs of parameters, the server would plan the statement each time.
+// of the same moment end at different times: if one event crashes the process, the others are claimed
+// without it next time. Without the SELECTs of parameters, the server would plan the statement each time.
 const takeEvent = `
 WITH head AS MATERIALIZED (
 	SELECT id FROM {inbox}
@@ -36,11 +37,12 @@ const relax = "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)"
 // source is the inbox for its claimer.
 type source struct {
 	*Inbox
-	mu     sync.Mutex
-	lost   []int64   // numbers of claims that may or may not be committed
-	forget time.Time // when to delete keys next
-	from   time.Time // due time of the last event of a backlog; zero without a backlog
-	began  time.Time // last request from the first event on
+	forget atomic.Int64 // when to delete keys next, in nanoseconds since 1970
+
+	mu    sync.Mutex
+	lost  []int64   // numbers of claims that may or may not be committed
+	from  time.Time // due time of the last event of a backlog; zero without a backlog
+	began time.Time // last request from the first event on
 }
 
 type seen = claimer.Seen[*webhook.InboxEntry]
@@ -138,14 +140,9 @@ const maxForgotten = 10_000
 // forgetKeys deletes keys older than Keep. The read of all keys, once a minute, costs less than an index
 // of times would cost each Put. While there are more keys to delete, each request deletes some.
 func (s *source) forgetKeys(ctx context.Context) error {
-	now := time.Now()
-	s.mu.Lock()
-	isTime := !now.Before(s.forget)
-	if isTime {
-		s.forget = now.Add(min(s.options.Keep/4, time.Minute))
-	}
-	s.mu.Unlock()
-	if !isTime {
+	now, due := time.Now(), s.forget.Load()
+	next := now.Add(min(s.options.Keep/4, time.Minute))
+	if now.UnixNano() < due || !s.forget.CompareAndSwap(due, next.UnixNano()) {
 		return nil
 	}
 	rows, err := s.exec(ctx, `
@@ -153,9 +150,7 @@ DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
 	SELECT ctid FROM {inbox_seen} WHERE name = $1::text AND at < pg_catalog.statement_timestamp() - $2::interval
 	LIMIT $3::integer FOR UPDATE SKIP LOCKED))`, s.name, s.options.Keep, maxForgotten)
 	if rows == maxForgotten {
-		s.mu.Lock()
-		s.forget = now
-		s.mu.Unlock()
+		s.forget.Store(now.UnixNano())
 	}
 	return err
 }
