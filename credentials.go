@@ -1,51 +1,68 @@
 package lending
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"sync"
-
-	"github.com/lendingapi/lending-go/internal/safely"
+	"time"
 )
+
+// Credentials are for [WithCredentials].
+type Credentials struct {
+	Username           string // required
+	Password           Secret // required, unless there is a function Current
+	TrustedDeviceToken Secret // optional; a trusted device may need no two-factor code
+	IPAddress          string // optional
+
+	// Current returns the user and the password of the next sign-in, for example from a vault, so
+	// that a program rotates them without a restart. The session asks before each sign-in, and
+	// once more if the service rejects the sign-in. A rejected pair is not sent again by this
+	// process, unless [Session.SignIn] asks for it: change the password at the service first.
+	// Current must return when ctx ends. Username still names the account in the [TokenStore]
+	// and in the log of mutations; Password is not used.
+	Current func(ctx context.Context) (username string, password Secret, err error)
+
+	// TwoFactor returns the code that the service sent for challenge. The function may ask a
+	// person and take minutes. It must return when ctx ends, because [Client.Close] waits for
+	// it. After a wrong code the session calls TwoFactor again, at most three times for a
+	// sign-in. Without the function, a sign-in that needs a code fails with a
+	// [*TwoFactorRequiredError].
+	TwoFactor func(ctx context.Context, challenge Challenge) (code string, err error)
+}
+
+func (cr *Credentials) check(c *checks) {
+	c.that(cr.Username != "", "username", CodeRequired, "must not be empty")
+	c.that(!cr.Password.IsZero() || cr.Current != nil, "password", CodeRequired, "must not be empty")
+}
+
+// Challenge is a sign-in that waits for its two-factor code. A Challenge holds no secret: store
+// it as JSON, and complete the sign-in in any process.
+type Challenge struct {
+	Username  string    `json:"username"`
+	IPAddress string    `json:"ipAddress,omitzero"`
+	Issued    time.Time `json:"issued"`  // when the sign-in began
+	Attempt   int       `json:"attempt"` // 1 for the first code, more after wrong codes
+}
+
+// TwoFactorRequiredError is the error of a sign-in that needs a code, if [Credentials] has no
+// TwoFactor function, or if the callers left before the function returned. Give Challenge and
+// the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired].
+type TwoFactorRequiredError struct {
+	safe
+
+	Challenge Challenge
+}
+
+// Error describes the failure without the user's name.
+func (e *TwoFactorRequiredError) Error() string {
+	return "lending: sign-in required: the service has sent a two-factor code"
+}
+
+// Is reports whether target is [ErrSignInRequired].
+func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
 
 // login is a user and a password. Only values that fmt cannot reach hold one.
 type login struct{ username, password string }
-
-// present returns the user and the password of the next sign-in.
-func (s *session) present(ctx context.Context) (present login, err error) {
-	if s.credentials.Current == nil {
-		return login{s.credentials.Username, s.credentials.Password.Reveal()}, nil
-	}
-	err = safely.Call[PanicError](func() error {
-		username, password, err := s.credentials.Current(ctx)
-		present = login{username, password.Reveal()}
-		return err
-	})
-	if err != nil {
-		return login{}, &signInError{text: cmp.Or(interruption(err), textCurrent), cause: hide(err), mild: true}
-	}
-	return present, nil
-}
-
-// by tells a login from others in the [TokenStore]. It is a byte of a hash: enough to tell an old
-// password from a new one nearly always, and too little to guess a password with.
-func (s *session) by(l login) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{s.account, l.username, l.password}))
-	return hex.EncodeToString(sum[:1])
-}
-
-// presentBy is by for the present login, or empty if Current fails.
-func (s *session) presentBy(ctx context.Context) string {
-	present, err := s.present(ctx)
-	if err != nil {
-		return ""
-	}
-	return s.by(present)
-}
 
 // rejectedLogins are the logins that the service has rejected, the last 16.
 type rejectedLogins struct {

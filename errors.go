@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // Error is the error of a call with valid arguments.
@@ -179,6 +180,7 @@ func notFrom(cause error) []error {
 // A failed read is never OutcomeDone, and never [OutcomeNotSent] after an attempt.
 func OutcomeOf(err error) Outcome {
 	var argument *ArgumentError
+	var own signin.Error
 	if isNilPointer(err) {
 		return OutcomeUnknown
 	}
@@ -194,7 +196,7 @@ func OutcomeOf(err error) Outcome {
 		return OutcomeRejected
 	case errors.Is(err, knows(OutcomeUnknown)):
 		return OutcomeUnknown // what failed in it may look like an argument
-	case errors.Is(err, knows(OutcomeNotSent)), errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+	case errors.Is(err, knows(OutcomeNotSent)), errors.As(err, &own), errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}
 	return OutcomeUnknown

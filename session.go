@@ -2,12 +2,9 @@ package lending
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/account"
@@ -30,7 +27,7 @@ import (
 //
 // An expired token cannot be refreshed, and a new sign-in may need a person. So a session
 // refreshes its token in the background when two thirds to five sixths of the token's life have
-// passed. Calls use the present token meanwhile. A call starts the refresh: a program that makes
+// passed. Calls use the current token meanwhile. A call starts the refresh: a program that makes
 // no calls needs [Session.Keepalive]. A failed refresh is retried, at most once a second, until
 // the token expires. Then the session signs in. A token of unknown life is used until the
 // service refuses it.
@@ -68,7 +65,7 @@ import (
 //
 // # New passwords
 //
-// [Credentials].Current gives each sign-in the present user and password. A process that still has
+// [Credentials].Current gives each sign-in the current user and password. A process that still has
 // the old password sends it once; its failed sign-in does not delay processes with another
 // password, and it takes over their token from the [TokenStore].
 //
@@ -102,15 +99,6 @@ func (s *Session) String() string {
 	return "lending session: not signed in"
 }
 
-// session is what a [Session] holds.
-type session struct {
-	credentials Credentials
-	auth        *AuthService
-	engine      *signin.Engine
-	account     string
-	rejected    opaque.Value[*rejectedLogins]
-}
-
 func newSession(credentials Credentials) *Session {
 	return &Session{opaque.Hide(&session{credentials: credentials, rejected: opaque.Hide(new(rejectedLogins))})}
 }
@@ -127,8 +115,8 @@ func (s *Session) bind(auth *AuthService, store TokenStore) {
 		Account: own.account,
 		Store:   engineStore{opaque.Hide(store)},
 		SignIn:  own.signIn, Refresh: own.refresh,
-		By: own.presentBy, EncodeFailure: encodeFailure, DecodeFailure: decodeFailure,
-		Report: func(doing string, err error) { reportTo(settings.logger, doing, shownSignInError(err)) },
+		By: own.currentBy, Elsewhere: failedElsewhere,
+		Report: func(doing string, err error) { reportTo(settings.logger, doing, err) },
 	})
 }
 
@@ -147,7 +135,7 @@ func reportTo(logger *slog.Logger, doing string, err error) {
 func (s *Session) Token(ctx context.Context) (Token, error) {
 	token, expires, adopted, err := s.state().engine.Token(ctx)
 	if err != nil {
-		return Token{}, shownSignInError(err)
+		return Token{}, err
 	}
 	return Token{Value: Secret{token}, Expires: expires, adopted: adopted}, nil
 }
@@ -162,7 +150,7 @@ func (s *Session) pause() time.Duration { return s.state().engine.Pause() }
 // or a code was lost: it may send a code, and may lock the account.
 func (s *Session) SignIn(ctx context.Context) error {
 	s.state().rejected().forget()
-	return shownSignInError(s.state().engine.SignIn(ctx))
+	return s.state().engine.SignIn(ctx)
 }
 
 // CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError], in this
@@ -171,21 +159,21 @@ func (s *Session) SignIn(ctx context.Context) error {
 func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if present, err := s.state().present(ctx); err != nil {
+	if current, err := s.state().current(ctx); err != nil {
 		return err
-	} else if challenge.Username != present.username {
+	} else if challenge.Username != current.username {
 		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
 	}
-	return shownSignInError(s.state().engine.Do(ctx, func(ctx context.Context) (signin.Issue, error) {
+	return s.state().engine.Do(ctx, func(ctx context.Context) (signin.Issue, error) {
 		return s.state().complete(ctx, challenge, code)
-	}))
+	})
 }
 
 // Keepalive refreshes the token whenever it is due, for programs that make no call for longer
 // than a token lives. Keepalive never signs in. It returns an error when ctx ends or the client
 // is closed.
 func (s *Session) Keepalive(ctx context.Context) error {
-	return shownSignInError(s.state().engine.Keepalive(ctx))
+	return s.state().engine.Keepalive(ctx)
 }
 
 // Invalidate makes the session and its [TokenStore] forget a token that the service refused. A
@@ -197,67 +185,6 @@ func (s *Session) Invalidate(token Token) {
 	case <-s.state().engine.Drop(token.Value.Reveal()):
 	case <-told.Done():
 	}
-}
-
-// signInError is a failure that has no error of the service's.
-type signInError struct {
-	safe
-
-	text  string
-	cause error // nil if there is none
-	mild  bool  // neither the service nor the account is to blame
-	empty bool  // the service answered with success and no token: a refusal
-
-	needsPerson bool // no later sign-in can succeed by itself
-}
-
-func (e *signInError) Error() string { return "lending: sign-in: " + e.text }
-func (e *signInError) Unwrap() error { return e.cause }
-
-func (e *signInError) Is(target error) bool {
-	switch target {
-	case ErrSignInRequired:
-		return e.needsPerson
-	case knows(OutcomeRejected):
-		return e.empty
-	}
-	return target == knows(OutcomeNotSent)
-}
-
-func (e *signInError) next() Next { return nextOfSignIn(e) }
-
-var (
-	errClosed   = &signInError{text: "the client is closed"}
-	errOutlived = &signInError{text: "its token is of no use any more"}
-	errRefused  = &signInError{text: "the service refused the token it had given"}
-	errNoToken  = &signInError{text: textNoToken, empty: true, needsPerson: true}
-
-	errRejectedBefore = &signInError{
-		text: "the service has rejected the present user and password, and they are not sent again; " +
-			"let Credentials.Current return others, or call Session.SignIn",
-		mild: true, needsPerson: true,
-	}
-)
-
-// shownSignInError returns an error of the engine as one that a caller may see.
-func shownSignInError(err error) error {
-	switch e := err.(type) { //nolint:errorlint // the engine wraps none of its errors
-	case *signin.Failure:
-		return shownSignInError(e.Err)
-	case *signin.PausedError:
-		return &signin.PausedError{Cause: shownSignInError(e.Cause), Until: e.Until}
-	case *signin.StoreError:
-		return &signin.StoreError{Cause: hide(e.Cause)}
-	}
-	switch err {
-	case signin.ErrClosed: //nolint:errorlint // see above
-		return errClosed
-	case signin.ErrOutlived:
-		return errOutlived
-	case signin.ErrRefused:
-		return errRefused
-	}
-	return err
 }
 
 // engineStore is a [TokenStore] as the engine of a session sees it. It contains panics.
@@ -296,98 +223,7 @@ func storeStep(step func() error) error {
 	if text := interruption(err); text != "" {
 		return hidden(text, err)
 	}
-	return err
-}
-
-// contained returns a panic of a caller's function (TwoFactor, an observer, the logger), and the
-// end of its goroutine, as an error, and tells the engine what pause follows.
-func contained(step func() (signin.Issue, error), codeSent *bool) (issue signin.Issue, err error) {
-	err = safely.Call[PanicError](func() (err error) {
-		issue, err = step()
-		return err
-	})
-	if text := interruption(err); text != "" {
-		err = &signInError{text: text, cause: hide(err), mild: true}
-	}
-	if err != nil {
-		return signin.Issue{}, failureOf(err, *codeSent)
-	}
-	return issue, nil
-}
-
-// failureOf tells the engine what pause follows a failed step.
-func failureOf(err error, codeSent bool) *signin.Failure {
-	own, isOwn := errors.AsType[*signInError](err)
-	_, notSent := errors.AsType[*ArgumentError](err)
-	refused := isRefusal(err) || isOwn && !own.mild
-	failed := &signin.Failure{
-		Err: err, TokenRefused: errors.Is(err, ErrUnauthorized),
-		Mild: !refused && (isOwn || notSent || errors.Is(err, context.Canceled)),
-	}
-	switch {
-	case codeSent:
-		failed.Class = signin.CodeSent
-	case refused:
-		failed.Class = signin.Refused
-	}
-	if answer, ok := errors.AsType[*Error](err); ok {
-		failed.RetryAfter = answer.RetryAfter
-	}
-	return failed
-}
-
-// failureKind is what other processes learn of a failed sign-in.
-type failureKind struct {
-	Route     string     `json:"route,omitempty"`  // that has answered
-	Status    int        `json:"status,omitempty"` // of the answer
-	Outcome   Outcome    `json:"outcome,omitempty"`
-	Challenge *Challenge `json:"challenge,omitempty"`
-	Person    bool       `json:"person,omitempty"` // the failure is an [ErrSignInRequired]
-	Why       string     `json:"why,omitempty"`    // one of failureTexts
-}
-
-// failureTexts are the causes without an answer. A store cannot add a text to an error.
-var failureTexts = []string{textTwoFactor, textCurrent, textNoToken, textNoAnswer}
-
-const (
-	textTwoFactor = "the TwoFactor function failed"
-	textCurrent   = "the Current function of Credentials failed"
-	textNoToken   = "the service signed in without a usable token"
-	textNoAnswer  = "the service has not answered"
-)
-
-func encodeFailure(err error) []byte {
-	kind := failureKind{Person: errors.Is(err, ErrSignInRequired)}
-	if required, ok := errors.AsType[*TwoFactorRequiredError](err); ok {
-		kind.Challenge = &required.Challenge
-	}
-	if failed, ok := errors.AsType[*Error](err); ok {
-		kind.Route, kind.Status, kind.Outcome, kind.Why = failed.Route, failed.StatusCode, failed.Outcome, textNoAnswer
-	}
-	if own, ok := errors.AsType[*signInError](err); ok {
-		kind.Why = own.text
-	}
-	text, _ := json.Marshal(kind) //nolint:errchkjson // texts, numbers and times
-	return text
-}
-
-// decodeFailure returns what the sessions of other processes get for a failed sign-in.
-func decodeFailure(text []byte) error {
-	var kind failureKind
-	_ = json.Unmarshal(text, &kind) // the store may have been written by a later version
-	failed := &signInError{text: "it has failed in another process", needsPerson: kind.Person}
-	switch {
-	case kind.Challenge != nil:
-		return &TwoFactorRequiredError{Challenge: *kind.Challenge}
-	case kind.Status != 0:
-		answer := &Error{Method: http.MethodPost, Route: kind.Route, StatusCode: kind.Status, Outcome: kind.Outcome, Attempts: 1}
-		failed.text, failed.cause = failed.text+": "+redact.Describe(answer), answer
-	case slices.Contains(failureTexts, kind.Why):
-		failed.text += ": " + kind.Why + "; see its log"
-	default:
-		failed.text += "; see its log"
-	}
-	return failed
+	return hide(err)
 }
 
 // accountWith is [MutationCall.Account] of a client with these tokens and no [WithAccount].
@@ -396,4 +232,64 @@ func accountWith(base *url.URL, tokens TokenSource) string {
 		return account.Of(base, session.state().credentials.Username)
 	}
 	return account.Of(base)
+}
+
+// SessionState is the state of a [Session] at a moment. It has no token.
+type SessionState struct {
+	SignedIn bool      `json:"signedIn"`         // calls have a token
+	Until    time.Time `json:"until,omitzero"`   // when the token expires; zero if the service has not told
+	Lease    string    `json:"lease,omitempty"`  // "this process", "another process", or empty; see State
+	Pause    string    `json:"pause,omitempty"`  // why the last sign-in failed, see State; empty after a success
+	Paused   time.Time `json:"paused,omitzero"`  // no sign-in before this time; zero if there is no pause
+	Person   bool      `json:"person,omitempty"` // a person has to act: send a two-factor code, or correct the credentials
+	Cause    string    `json:"cause,omitempty"`  // the last failed sign-in, without secrets
+}
+
+// State returns the state of the session. It reads the [TokenStore], and adopts a token or a
+// failure of another process. It does not call the service. If the store fails, State returns
+// the error and the state that this process knows.
+//
+// Pause is "outage" if the service did not answer or could not decide, "rejected" if it rejected
+// the sign-in, "code_sent" if a two-factor code was sent and no token was issued, and
+// "token_store" if the token store failed.
+//
+// Lease is "another process" while this session waits for another process that signs in. A
+// session that needs no token does not know who has the lease.
+func (s *Session) State(ctx context.Context) (SessionState, error) {
+	of, err := s.state().engine.State(ctx)
+	state := SessionState{SignedIn: of.SignedIn, Until: of.Expires, Paused: of.PausedUntil}
+	switch {
+	case of.Leading:
+		state.Lease = "this process"
+	case of.Following:
+		state.Lease = "another process"
+	}
+	if of.Failure != nil {
+		state.Pause = map[signin.Class]string{
+			signin.Outage: "outage", signin.Refused: "rejected", signin.CodeSent: "code_sent", signin.StoreOutage: "token_store",
+		}[of.Class]
+		state.Person = errors.Is(of.Failure, ErrSignInRequired) || of.Class == signin.Refused
+		state.Cause = redact.Describe(of.Failure)
+	}
+	return state, err
+}
+
+// Ready reports whether calls can get a token: nil if the session is signed in, or if nothing is
+// known that would prevent a sign-in. It reads the [TokenStore] and does not call the service,
+// so it suits a readiness probe. The error tells the reason and the next step.
+func (s *Session) Ready(ctx context.Context) error {
+	state, err := s.State(ctx)
+	switch {
+	case errors.Is(err, signin.ErrClosed):
+		return err
+	case state.SignedIn:
+		return nil
+	case state.Person:
+		return redact.Text("lending: session: not ready: " + state.Cause + "; a person has to sign in or to correct the credentials")
+	case !state.Paused.IsZero():
+		return redact.Text("lending: session: not ready: " + state.Cause + "; no sign-in before " + state.Paused.UTC().Format(time.RFC3339))
+	case err != nil:
+		return redact.New("lending: session: not ready: "+redact.Describe(err)+"; check the token store", err)
+	}
+	return nil
 }

@@ -25,16 +25,15 @@ type Config struct {
 	SignIn  func(ctx context.Context) (Issue, error)
 	Refresh func(ctx context.Context, token string, life time.Duration) (Issue, error)
 
-	// By tells the present credentials from others, in a failure that the store keeps. Empty means
+	// By tells the current credentials from others, in a failure that the store keeps. Empty means
 	// unknown. If By is nil, a failure binds every process.
 	By func(ctx context.Context) string
 
 	// Report logs an error that no caller sees.
 	Report func(doing string, err error)
 
-	// EncodeFailure and DecodeFailure carry the kind of a failed sign-in to other processes.
-	EncodeFailure func(err error) []byte
-	DecodeFailure func(text []byte) error
+	// Elsewhere returns the error of a sign-in that has failed in another process, with its Kind.
+	Elsewhere func(kind []byte) error
 
 	Jitter func(most time.Duration) time.Duration // 0 to most; nil for a random jitter
 	Now    func() time.Time                       // nil for time.Now
@@ -48,11 +47,14 @@ type Issue struct {
 	Life    time.Duration // for a refreshed token to inherit; at least Expires-Issued
 }
 
+// Error is an error of the engine itself. The call that needs the token was not sent.
+type Error struct{ redact.Text }
+
 // Errors of an engine, besides those of Config's functions.
 var (
-	ErrClosed   = errors.New("the engine is closed")                       // Close was called
-	ErrOutlived = errors.New("the token is of no use any more")            // the token expired, or was refused, before it could be used
-	ErrRefused  = errors.New("the service refused the token it had given") // the service refused the last token
+	ErrClosed   error = Error{"lending: sign-in: the client is closed"}                       // Close was called
+	ErrOutlived error = Error{"lending: sign-in: its token is of no use any more"}            // the token expired, or was refused, before it could be used
+	ErrRefused  error = Error{"lending: sign-in: the service refused the token it had given"} // the service refused the last token
 
 	// ErrOtherAccount is a configuration error: the engine neither uses nor replaces the token.
 	ErrOtherAccount error = redact.Text("lending: it has the token of another account or service; give each a store of its own")
@@ -165,7 +167,7 @@ func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
 	if failed, ok := errors.AsType[*Failure](err); ok && failed.TokenRefused {
 		e.Drop(t.value)
 	} else if t.usable(e.config.Now()) {
-		return err
+		return cause(err)
 	}
 	return nil
 }
@@ -179,7 +181,7 @@ func (valueless) Value(any) any { return nil }
 func (e *Engine) Do(ctx context.Context, step func(context.Context) (Issue, error)) error {
 	f := e.startStep(ctx, nil, step)
 	<-f.done
-	return f.err
+	return cause(f.err)
 }
 
 // startStep takes a step in its turn, unless the engine has another token than old by then.
@@ -263,6 +265,6 @@ func (e *Engine) Close() {
 
 func (e *Engine) report(doing string, err error) {
 	if err != nil {
-		e.config.Report(doing, err)
+		e.config.Report(doing, cause(err))
 	}
 }

@@ -67,9 +67,8 @@ func newEngine(t *testing.T, life time.Duration, now func() time.Time) (*signin.
 				t.Errorf("%s: %v", doing, err)
 			}
 		},
-		Jitter:        func(most time.Duration) time.Duration { return most / 2 },
-		EncodeFailure: func(error) []byte { return nil },
-		DecodeFailure: func([]byte) error { return signin.ErrRefused },
+		Jitter:    func(most time.Duration) time.Duration { return most / 2 },
+		Elsewhere: func([]byte) error { return signin.ErrRefused },
 	})
 	t.Cleanup(e.Close)
 	return e, steps
@@ -264,7 +263,7 @@ func TestPauses(t *testing.T) {
 				steps.failure = &test.failure
 				for i, want := range test.want {
 					_, _, _, err := e.Token(t.Context())
-					require.ErrorIs(t, err, steps.failure)
+					require.ErrorIs(t, err, signin.ErrRefused)
 					assert.Equal(t, want, e.Pause()/time.Second, "after %d failures", i+1)
 					time.Sleep(e.Pause()) //nolint:forbidigo // fake time
 				}
@@ -333,8 +332,7 @@ func TestCallersShareASignInAfterAnAbandonedOne(t *testing.T) {
 				}
 				return signin.Issue{Token: "a", Issued: time.Now()}, nil
 			},
-			Report:        func(doing string, err error) { t.Errorf("%s: %v", doing, err) },
-			EncodeFailure: func(error) []byte { return nil },
+			Report: func(doing string, err error) { t.Errorf("%s: %v", doing, err) },
 		})
 		defer e.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

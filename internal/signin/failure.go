@@ -17,6 +17,7 @@ type Failure struct {
 	TokenRefused bool          // the service refused to refresh the token
 	Unsent       bool          // nothing was sent: no failure for other processes
 	By           string        // the credentials that were rejected: see Config.By
+	Kind         []byte        // JSON, for other processes: see Config.Elsewhere
 }
 
 // Class decides the pauses after a failure.
@@ -37,6 +38,14 @@ func (f *Failure) Error() string { return f.Err.Error() }
 
 // Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
+
+// cause returns the Err of a failure, and any other error unchanged.
+func cause(err error) error {
+	if failed, ok := err.(*Failure); ok { //nolint:errorlint // nothing wraps a failure
+		return failed.Err
+	}
+	return err
+}
 
 // pause returns the pause after count failures in a row.
 func (f *Failure) pause(count int) time.Duration {
@@ -71,6 +80,7 @@ type failure struct {
 	learned time.Time // until, as another process wrote it
 	fence   int64     // of the store then, so that a learned refusal of a token counts once
 	by      string    // the credentials that were rejected
+	kind    []byte    // for other processes
 }
 
 func (f *failure) pausing(now time.Time) bool { return f.until.After(now) }
@@ -82,7 +92,7 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 	if (now.Sub(f.last)-time.Minute)/5 > f.pause {
 		f.count = 0
 	}
-	f.cause, f.class, f.count, f.last, f.by = failed.Err, failed.Class, f.count+1, now, failed.By
+	f.cause, f.class, f.count, f.last, f.by, f.kind = failed.Err, failed.Class, f.count+1, now, failed.By, failed.Kind
 	f.pause = failed.pause(f.count)
 	f.until = now.Add(f.pause)
 }
@@ -91,7 +101,7 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 func (e *Engine) storedFailure() storedToken {
 	f := &e.failure
 	return storedToken{
-		Until: f.until, Pause: f.pause, Count: f.count, Class: f.class, By: f.by, Failure: e.config.EncodeFailure(f.cause),
+		Until: f.until, Pause: f.pause, Count: f.count, Class: f.class, By: f.by, Failure: f.kind,
 	}
 }
 
@@ -122,8 +132,8 @@ func (e *Engine) learn(s *storedToken, fence int64) {
 	}
 	pause := min(s.Until.Sub(now), s.Pause)
 	*f = failure{
-		cause: e.config.DecodeFailure(s.Failure), class: s.Class, count: s.Count, last: now, pause: pause,
-		until: now.Add(pause), learned: s.Until, fence: fence, by: s.By,
+		cause: e.config.Elsewhere(s.Failure), class: s.Class, count: s.Count, last: now, pause: pause,
+		until: now.Add(pause), learned: s.Until, fence: fence, by: s.By, kind: s.Failure,
 	}
 }
 

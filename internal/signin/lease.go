@@ -64,7 +64,7 @@ func (e *Engine) trySignIn(ctx context.Context, fence int64) (*liveToken, error)
 	if pause > 0 && !failed.Unsent {
 		e.report("keeping the failure", e.save(ctx, fence, stored))
 	}
-	return nil, err
+	return nil, failed.Err
 }
 
 // inTurn does the work when no other process does, unless the store has another token than old
