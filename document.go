@@ -167,7 +167,7 @@ func (u *upload) check(c *checks) {
 	c.that(u.size != 0, "content", CodeRequired, "must not be empty")
 	c.that(u.size <= maxDocument, "content", CodeRange, "must have at most 15 MiB")
 	c.that(u.document.Size >= 0, "size", CodeRange, "must not be negative")
-	c.that(u.document.Size <= 0 || u.known < 0 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
+	c.that(u.known == -1 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
 }
 
 // print writes the identity of u: name, size, and a hash of Content if it can be read twice.
@@ -179,7 +179,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 		return nil
 	}
 	seeker, ok := u.document.Content.(io.Seeker)
-	if !ok || u.known < 0 {
+	if !ok || u.known == -1 {
 		return nil
 	}
 	at, err := seeker.Seek(0, io.SeekCurrent)

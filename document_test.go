@@ -79,6 +79,11 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 			lending.Document{Name: "f", Content: four, Size: 5},
 			"size", "must be what the content holds", lending.CodeConflict,
 		},
+		{
+			"size of an empty reader",
+			lending.Document{Name: "f", Content: strings.NewReader(""), Size: 5},
+			"size", "must be what the content holds", lending.CodeConflict,
+		},
 		{"no name", lending.Document{Content: four}, "fileName", "must not be empty", lending.CodeRequired},
 		{"control in name", lending.Document{Name: "a\nb", Content: four}, "fileName", unsafe, lending.CodeUnsafe},
 	} {

@@ -225,6 +225,11 @@ func TestConfirmationNeedsAnAdvanceRate(t *testing.T) {
 		})
 	}
 
+	withdrawal := catalog.Withdrawal()
+	withdrawal.AdvanceRate = "four fifths"
+	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), withdrawal, data)
+	assert.Equal(t, "advanceRate format", catalog.Refused(t, err))
+
 	data.Extra = catalog.Unpublished{"Amount": 1}
 	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), data)
 	assert.Equal(t, "Extra.amount conflict", catalog.Refused(t, err), "no other amount by the back door")

@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,26 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 		"caller DEBUG lending attempt method=GET route=/api/Application/process-application/{applicationId} " +
 			"effect=mutation attempt=1 status=200 outcome=done",
 	}, records)
+}
+
+// A read of a record that does not exist is no warning. All other rejections are.
+func TestLogOfARejectionHasALevel(t *testing.T) {
+	t.Parallel()
+	for status, levels := range map[int][]slog.Level{
+		http.StatusNotFound:   {slog.LevelDebug, slog.LevelWarn},
+		http.StatusBadRequest: {slog.LevelWarn, slog.LevelWarn},
+	} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			var got []slog.Level
+			client := wire.Serve(t, wire.Answer(status, "{}"), lending.WithLogger(slog.New(recorder(
+				func(_ context.Context, r slog.Record) { got = append(got, r.Level) }))))
+			_, read := client.Applications.Status(t.Context(), catalog.Application)
+			_, mutation := client.Applications.Process(t.Context(), catalog.Application)
+			require.True(t, read != nil && mutation != nil)
+			assert.Equal(t, levels, got)
+		})
+	}
 }
 
 // recorder is a slog.Handler.

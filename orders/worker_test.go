@@ -605,12 +605,13 @@ func TestWorkerRunsAgainAfterItsEnd(t *testing.T) {
 	})
 }
 
-// TestFailedPassIsTriedAgain lists the open orders in vain, and then not.
+// TestFailedPassIsTriedAgain lists the open orders in vain, and then not. The back-off of a later failure is the first.
 func TestFailedPassIsTriedAgain(t *testing.T) {
 	inShop(t, orders.Options{}, nil, succeed, func(t *testing.T, s *shop) {
-		failures := 0
+		var lists []time.Time
 		s.onList(func() error {
-			if failures++; failures <= 3 {
+			lists = append(lists, time.Now())
+			if n := len(lists); n <= 3 || n == 5 {
 				return errors.New("the database is down")
 			}
 			return nil
@@ -621,6 +622,9 @@ func TestFailedPassIsTriedAgain(t *testing.T) {
 		assert.Len(t, s.at("a"), 1)
 		require.Len(t, s.results, 4)
 		assert.True(t, s.results[0].Order == "" && s.results[0].Err != nil)
+		bubble.Elapse(time.Minute)
+		require.Len(t, lists, 6)
+		assert.LessOrEqual(t, lists[5].Sub(lists[4]), time.Second)
 	})
 }
 

@@ -54,6 +54,24 @@ func TestAbsurdDate(t *testing.T) {
 	}
 }
 
+// Clocks with less than two seconds between them count as equal, since Date has whole seconds.
+func TestExpiryIsOnOurClock(t *testing.T) {
+	const day = 24 * time.Hour
+	for behind, correction := range map[time.Duration]time.Duration{
+		time.Second: 0, -time.Second: 0, 2 * time.Second: 2 * time.Second, -2 * time.Second: -2 * time.Second,
+		day: day, -day: -day, day + time.Second: 0, -day - time.Second: 0,
+	} {
+		runInBubble(t, behind.String(), func(t *testing.T, service *lendingtest.Service) {
+			expires := time.Now().Add(48 * time.Hour)
+			service.Answer(fake.LoginRoute, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", time.Now().Add(-behind).UTC().Format(http.TimeFormat))
+				replying(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"t","expiresUTC":%q}`, expires.Format(time.RFC3339)))(w, r)
+			})
+			assert.Equal(t, correction, tokenIn(t, fake.SignIn(t, service, nil)).Expires.Sub(expires))
+		})
+	}
+}
+
 // What was written while the clock was ahead holds nobody longer than it was meant to.
 func TestClockWasAhead(t *testing.T) {
 	runInBubble(t, "lease", func(t *testing.T, service *lendingtest.Service) {

@@ -156,7 +156,10 @@ func (t *test) passes(ctx context.Context, number int, timeout time.Duration) bo
 	run.Env = append(os.Environ(), fmt.Sprintf("MUTANT=%d", number))
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) }
-	err = run.Run()
+	if err := run.Start(); err != nil {
+		return false
+	}
+	err = run.Wait()
 	_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL)
 	return err == nil
 }
