@@ -25,7 +25,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
-	"github.com/lendingapi/lending-go/shapes"
+	"github.com/lendingapi/lending-go/probe"
 )
 
 // Every benchmark has a floor: careful code with net/http and encoding/json for the same work, in
@@ -356,7 +356,7 @@ func BenchmarkWatch(b *testing.B) {
 		into       any
 	}{{"page", pageJSON(0, 200, 200), new(page[transaction])}, {"small", loanJSON, new(loan)}} {
 		b.Run(test.name, func(b *testing.B) {
-			ctx, learn := shapes.Watch(nil, nil).Observe(background, lending.Call{})
+			ctx, learn := probe.Watch(nil, nil).Observe(background, lending.Call{})
 			client := benchmarkClient(b, "https://service.example", &http.Client{Transport: always(test.body)})
 			_, err := client.Loans.TransactionsPaged(ctx, lending.LoanID(benchmarkID), nil)
 			require.Equal(b, test.name == "page", err == nil, "the context has the response in any case")

@@ -22,18 +22,28 @@ import (
 // facts has the facts that [Service.Assume] takes, with the form of their values. RECIPES.md shows them.
 func facts() map[string]string {
 	const (
-		response = `[1-5]\d\d( (problem record|empty|null|\{\}|\[\]|other JSON|without a token|with a refusal|[a-z]+/[a-z+-]+))?`
+		response = `[1-5]\d\d( (` + assumption.Problem + `|` + assumption.Empty + `|null|\{\}|\[\]|` + assumption.OtherJSON + `|` +
+			assumption.WithoutToken + `|` + assumption.WithRefusal + `|[a-z]+/[a-z+-]+))?`
 		duration = `(\d+[hms])+`
+		refusal  = `(` + assumption.Empty + `|[a-z]+/[a-z.+-]+( (` + assumption.FormArray + `|` + assumption.FormDictionary + `|` +
+			assumption.FormBareDictionary + `|` + assumption.FormRecord + `|` + assumption.FormOther + `))?)`
 	)
+	words := func(words ...string) string { return strings.Join(words, "|") }
 	return map[string]string{
-		"absence": response, "empty list": response, "foreign records": response, "gateway": response, "malformed identifier": response,
-		"wrong password": response, "wrong one-time password": response, "token refused": response, "duplicate customer": response + `|200 with a second customer`,
-		"second processing": response + `|200 with (the same|another) id`, "problem record": `[a-z]+/[a-z+-]+`, "take cap": `[1-9]\d*|none.*`,
-		"pages": `the same order|another order`, "totals": `the whole list|another number`, "descending": `reversed|ignored`,
-		"message order": `(oldest|newest) first`, "process answers": `the id of the offer|another id`,
-		"e-mail identifies": `the id of the creation|another id`, "same value": `1 accounts, then [12]`,
-		"refresh": `old token (valid|refused)`, "clock": duration, "late execution": duration,
-		"rate limit": `\d+ a minute`, "size limit": `\d+ bytes, ` + response,
+		assumption.Absence: response, assumption.EmptyList: response, assumption.ForeignRecords: response,
+		assumption.Gateway: response, assumption.MalformedIdentifier: response, assumption.WrongPassword: response,
+		assumption.WrongOneTimePassword: response, assumption.TokenRefused: response,
+		assumption.DuplicateCustomer: words(response, assumption.SecondRecord),
+		assumption.SecondProcessing:  words(response, assumption.SameOffer, "200 with another id"),
+		assumption.ProblemRecord:     refusal + `(, ` + refusal + `)*`, assumption.TakeCap: `[1-9]\d*|none.*`,
+		assumption.Pages:          words(assumption.SameOrder, assumption.AnotherOrder),
+		assumption.Totals:         words(assumption.WholeList, assumption.AnotherNumber),
+		assumption.Descending:     words(assumption.Reversed, assumption.Ignored),
+		assumption.MessageOrder:   words(assumption.OldestFirst, assumption.NewestFirst),
+		assumption.ProcessAnswers: words(assumption.OfferID, assumption.AnotherID), assumption.EmailIdentifies: words(assumption.CreatedID, assumption.AnotherID),
+		assumption.SameValue: words(assumption.OneAccount, assumption.TwoAccounts),
+		assumption.Refresh:   words(assumption.TokenValid, assumption.TokenGone), assumption.Clock: duration, assumption.LateExecution: duration,
+		assumption.RateLimit: `\d+ a minute`, assumption.SizeLimit: `\d+ bytes, ` + response,
 	}
 }
 
@@ -87,7 +97,7 @@ func checkFact(fact, value string) error {
 	switch {
 	case !known:
 		return fmt.Errorf("no fact %q; lendingtest/RECIPES.md lists the facts", name)
-	case subject != "" && name != "problem record" &&
+	case subject != "" && name != assumption.ProblemRecord &&
 		!slices.ContainsFunc(rules.Routes(), func(rt rules.Route) bool { return rt.Action() == action }):
 		return fmt.Errorf("no route has the action %q", action)
 	case value != "" && !regexp.MustCompile("^("+form+")$").MatchString(value):
@@ -126,7 +136,7 @@ func (l *learnt) known(name, subject string) string {
 func (l *learnt) seen(name, route string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if name == "fields" {
+	if name == assumption.Fields {
 		return l.shapes[route] != nil
 	}
 	for fact, value := range l.facts {
@@ -145,7 +155,7 @@ func (l *learnt) duration(name string) time.Duration {
 
 // limited counts a request, and returns the time to wait if there were too many in the last minute.
 func (l *learnt) limited(now time.Time) time.Duration {
-	limit, _ := strconv.Atoi(strings.TrimSuffix(l.known("rate limit", ""), " a minute"))
+	limit, _ := strconv.Atoi(strings.TrimSuffix(l.known(assumption.RateLimit, ""), " a minute"))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.recent) > 0 && now.Sub(l.recent[0]) >= time.Minute {
@@ -162,7 +172,7 @@ func (l *learnt) limited(now time.Time) time.Duration {
 
 // sizeLimit returns the largest body that the host accepts, and the form of the response to a larger body.
 func (l *learnt) sizeLimit() (limit int64, form string) {
-	bytes, form, _ := strings.Cut(l.known("size limit", ""), " bytes, ")
+	bytes, form, _ := strings.Cut(l.known(assumption.SizeLimit, ""), " bytes, ")
 	if limit, err := strconv.ParseInt(bytes, 10, 64); err == nil {
 		return limit, form
 	}
@@ -183,7 +193,7 @@ func (x *exchange) respond(a *rules.Answer, refused *rules.Problem) {
 	}
 	subject := route.Action()
 	if refused != nil && refused.ErrorCode == "OfferNotFound" {
-		subject = "application-offer of an application without an offer"
+		subject = assumption.NoOffer
 	}
 	form := x.known(name, subject)
 	if x.tooLarge {
@@ -201,7 +211,7 @@ func (x *exchange) respond(a *rules.Answer, refused *rules.Problem) {
 func (x *exchange) assumption(a *rules.Answer, refused *rules.Problem) string {
 	switch {
 	case refused != nil && x.call.Route.Pattern == "":
-		return "gateway"
+		return assumption.Gateway
 	case refused != nil:
 		for _, e := range refused.Errors {
 			if name := x.codes[e.Code]; name != "" {
@@ -210,11 +220,11 @@ func (x *exchange) assumption(a *rules.Answer, refused *rules.Problem) string {
 		}
 		return cmp.Or(refused.Assumption, x.codes[refused.ErrorCode])
 	case a.Status == http.StatusNoContent:
-		return "absence"
+		return assumption.Absence
 	case string(a.Body) == "[]":
-		return "empty list"
+		return assumption.EmptyList
 	case bytes.ContainsRune(a.Body, '{') && !strings.Contains(x.call.Route.Pattern, "/Authenication/"):
-		return "fields"
+		return assumption.Fields
 	}
 	return ""
 }
@@ -240,13 +250,13 @@ func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 		return &rules.Answer{Status: n, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
 	}
 	switch kind {
-	case "empty":
+	case assumption.Empty:
 		return &rules.Answer{Status: n, Header: http.Header{}}
 	case "null", "{}", "[]":
 		return json(kind)
-	case "without a token":
+	case assumption.WithoutToken:
 		return json(`{"requiresTwoFactor":false}`)
-	case "", "problem record":
+	case "", assumption.Problem:
 		if refused == nil {
 			refused = rules.Refuse(n, "NotFound", "There is no such record.")
 		}
@@ -254,7 +264,7 @@ func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 			refused.Status = n
 		}
 		a := rules.Refusal(x.book, refused, path)
-		if kind := x.known("problem record", strconv.Itoa(a.Status)); kind != "" {
+		if kind, _, _ := strings.Cut(x.known(assumption.ProblemRecord, strconv.Itoa(a.Status)), " "); strings.Contains(kind, "/") {
 			a.Header.Set("Content-Type", kind)
 		}
 		return a
@@ -267,7 +277,7 @@ func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 
 // late executes a mutation late whose caller has gone, if the real service does.
 func (x *exchange) late() {
-	late := x.duration("late execution")
+	late := x.duration(assumption.LateExecution)
 	if late > 0 && x.fault.Late == 0 && !x.call.Reads() && !clock.Pause(x.call.Request.Context(), toLeave, x.done) {
 		x.fault.Late = late
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/reshape"
 )
@@ -146,18 +147,18 @@ func WithService(learnt []byte) Option {
 		}
 		c.known = known
 		c.state.ReadLag, c.decision.After = known.Lags()
-		c.state.TokenLifetime = cmp.Or(known.Duration("token life"), c.state.TokenLifetime)
-		c.delivery = DeliveryMode{Reverse: known.Facts["webhook order"] == "another order"}
-		if known.Facts["webhook signature"] == "not valid" {
+		c.state.TokenLifetime = cmp.Or(known.Duration(assumption.TokenLife), c.state.TokenLifetime)
+		c.delivery = DeliveryMode{Reverse: known.Facts[assumption.WebhookOrder] == assumption.AnotherOrder}
+		if known.Facts[assumption.WebhookSignature] == assumption.NotValid {
 			c.delivery.Secret = "not the secret"
 		}
-		if delay := known.Duration("webhook delay"); delay > 0 {
+		if delay := known.Duration(assumption.WebhookDelay); delay > 0 {
 			c.delivery.Delay = delay + time.Second // lending-probe ignores a second
 		}
-		if known.Facts["webhook copies"] == "some" {
+		if known.Facts[assumption.WebhookCopies] == assumption.Some {
 			c.delivery.Copies = 1
 		}
-		if known.Facts["webhook retry"] == "delivered again" {
+		if known.Facts[assumption.WebhookRetry] == assumption.DeliveredAgain {
 			c.delivery.Retries = 1
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
 	"github.com/lendingapi/lending-go/lendingtest/internal/rules"
 )
@@ -183,7 +184,7 @@ func (x *exchange) send(a *rules.Answer) {
 	h := x.Header()
 	maps.Copy(h, a.Header)
 	now := x.clock.Now()
-	if skew := x.duration("clock"); skew > 0 {
+	if skew := x.duration(assumption.Clock); skew > 0 {
 		now = now.Add(skew + 2*time.Second) // lending-probe ignores two seconds
 	}
 	h.Set("Date", now.Format(http.TimeFormat))

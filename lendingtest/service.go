@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
 	"github.com/lendingapi/lending-go/lendingtest/internal/post"
@@ -133,10 +134,10 @@ func NewServer(opts ...Option) *Server {
 	s := New(opts...)
 	hs := httptest.NewUnstartedServer(s)
 	hs.EnableHTTP2 = s.cfg.http2
-	if s.known("keep-alive", "after 2s") == "new connection" {
+	if s.known(assumption.KeepAlive, assumption.AfterPause) == assumption.NewConnection {
 		hs.Config.IdleTimeout = time.Second // closed without a word
 	}
-	hs.Config.SetKeepAlivesEnabled(s.known("keep-alive", "in a row") != "new connection")
+	hs.Config.SetKeepAlivesEnabled(s.known(assumption.KeepAlive, assumption.InARow) != assumption.NewConnection)
 	if s.cfg.tls {
 		hs.StartTLS()
 	} else {

@@ -12,15 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/shapes"
+	"github.com/lendingapi/lending-go/probe"
 )
 
 // learnt is a service.json with what a real service has answered to a route.
 func learnt(t *testing.T, route string, bodies ...string) []byte {
 	t.Helper()
-	seen := shapes.Seen{}
+	seen := probe.Seen{}
 	for _, body := range bodies {
-		require.True(t, seen.Learn(route, []byte(body)), body)
+		for i := range 3 { // records that differ in a space
+			body = strings.ReplaceAll(body, "{", "{"+strings.Repeat(" ", i))
+			require.True(t, seen.Learn(route, []byte(body)), body)
+		}
 	}
 	text, err := json.Marshal(map[string]any{"version": 1, "shapes": seen})
 	require.NoError(t, err)
@@ -60,11 +63,11 @@ func TestShapes(t *testing.T) {
 		},
 		{application, `[]`, `[]`}, // another kind altogether
 		{"Application/application-status/{applicationId}", `{"status":null}`, `{"status":null}`},
-		{list, `[{"status":"x"}]`, `[{"status":"x"}]`},
+		{list, `[{"status":"application_created"}]`, `[{"status":"application_created"}]`},
 		{list, `[]`, ""},
 		{
-			"Loan/get-transactions-paged/{loanId}", `{"data":[{"type":"x"}],"totalCount":1}`,
-			`{"data":[{"type":"x"}],"totalCount":1}`,
+			"Loan/get-transactions-paged/{loanId}", `{"data":[{"type":"FEE"}],"totalCount":1}`,
+			`{"data":[{"type":"FEE"}],"totalCount":1}`,
 		},
 		{"Loan/get-withdrawals/{loanId}", `{"more":null}`, `{"data":[],"totalCount":0,"more":null}`}, // published, never seen
 	} {
@@ -93,7 +96,7 @@ func TestShapesMakeUp(t *testing.T) {
 		"h":"2026-01-01T00:00:00Z","i":"2026-01-01T00:00:00","j":{"k":3,"l":[{"m":false}]},"some":1,"n":null}`,
 		`{"a":true,"b":7,"c":1.5,"d":"x","e":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b","f":"1.50","g":"2026-01-01",
 		"h":"2026-01-01T00:00:00.5-05:00","i":"2026-01-01T00:00:00","j":{"k":3,"l":[{"m":false}]},"n":1}`)))
-	learntAgain, some, null := shapes.Seen{}, 0, 0
+	learntAgain, some, null := probe.Seen{}, 0, 0
 	for range 40 {
 		path := "/api/Loan/get-loan/" + r.AddLoan(lendingtest.Loan{}).ID
 		body := r.get(path).ok()

@@ -1,9 +1,6 @@
 package probe
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,68 +15,6 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-// mutations are the actions of a run, without its reads.
-var mutations = []string{
-	"create-customer", "create-application", "update-application-name", "post-messages", "add-or-update-banking-data",
-	"process-application", "application-invoice-calculation", "make-withdrawal-invoice", "confirm-withdrawal-invoice",
-	"cancel-application",
-}
-
-// TestEndedRunGoesOn ends a run during each mutation in turn, and loses the response. The next run with the
-// same file ends, and nothing has happened twice.
-func TestEndedRunGoesOn(t *testing.T) {
-	t.Parallel()
-	for _, cut := range []int{0, 2, 10, 12, 16, 18} { // customer, application, bank data, offer, withdrawal, confirmation
-		t.Run(fmt.Sprint("mutation ", cut), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { endDuring(t, cut) })
-		})
-	}
-}
-
-func endDuring(t *testing.T, cut int) {
-	t.Helper()
-	v := newVariant(t)
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	sent, ended := 0, false
-	v.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, action := range mutations {
-			if !ended && strings.Contains(r.URL.Path, "/"+action) {
-				if sent++; sent > cut {
-					ended = true
-					v.Service.ServeHTTP(w, r)
-					end()
-					panic(http.ErrAbortHandler)
-				}
-			}
-		}
-		v.Service.ServeHTTP(w, r)
-	})
-	options := v.options(t)
-	options.Partner, options.WebhookURL = lending.PartnerID{}, ""
-	options.LagLimit = 10 * options.LagLimit // so that a doubt can end
-	killed := Run(&log{TB: t, ctx: ctx}, options)
-	require.True(t, ended, "there are fewer mutations")
-	require.ErrorContains(t, killed.Err, "run again with the same file to go on: it lists what was created")
-	next := &log{TB: t}
-	result := Run(next, options)
-	require.NoError(t, result.Err)
-	assert.Contains(t, strings.Join(next.told, "\n"), "Going on with run ")
-	for _, action := range []string{
-		"POST /api/Application/create-customer", "POST /api/Application/create-application",
-		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
-	} {
-		assert.Equal(t, 1, v.Executed(action), action)
-	}
-	made := map[string]int{}
-	for _, m := range result.Made {
-		made[m.What]++
-	}
-	assert.Equal(t, 1, made["customer"])
-	assert.Equal(t, 1, made["application"])
-}
 
 func TestRunThatCannotBegin(t *testing.T) {
 	t.Parallel()
@@ -108,33 +43,17 @@ func TestRunThatCannotBegin(t *testing.T) {
 				}
 			}
 		}, "ask for the rights of a partner"},
-		{"no file", func(_ *variant, o *Options) { o.File = "" }, "need File"},
+		{"no file", func(_ *variant, o *Options) { o.File = "" }, "needs File"},
 		{"no e-mail address", func(_ *variant, o *Options) { o.Email = "tests" }, "needs Email"},
-		{"no number", func(_ *variant, o *Options) { o.Withdraw = "abc" }, "Withdraw is no amount"},
-		{"nothing to withdraw", func(_ *variant, o *Options) { o.Withdraw = "-1" }, "Withdraw is no amount"},
-		{"no JSON number", func(_ *variant, o *Options) { o.Withdraw = "0x10p1" }, "Withdraw is no amount"},
-		{"no loan", func(_ *variant, o *Options) { o.Loan = lending.LoanID{} }, "needs Loan and OTP"},
 		{
-			"the file of another service", func(_ *variant, o *Options) { write(o.File, `{"version":1,"service":"x"}`) },
-			"belongs to another service",
-		},
-		{
-			"the file of a newer program", func(_ *variant, o *Options) { write(o.File, `{"version":2,"new":[]}`) },
-			"update the program",
-		},
-		{
-			"a withdrawal of another amount", func(_ *variant, o *Options) { unfinished(o); o.Withdraw = "1" },
-			"has an unfinished withdrawal of another amount",
-		},
-		{
-			"a withdrawal from another loan", func(_ *variant, o *Options) { unfinished(o); o.Loan = lending.LoanID(o.Partner) },
-			"or from another loan",
-		},
-		{
-			"a file that nobody can write", func(_ *variant, o *Options) { o.File = filepath.Join(o.File, "run.json") },
+			"a file that nobody can write", func(_ *variant, o *Options) { o.File = filepath.Join(o.File, "x") },
 			"no such file",
 		},
-		{"another file", func(_ *variant, o *Options) { write(o.File, `ada@example.com`) }, "is not the file of a run"},
+		{"a folder", func(_ *variant, o *Options) { o.File = filepath.Dir(o.File) }, "is no regular file"},
+		{
+			"a link", func(_ *variant, o *Options) { assert.NoError(t, os.Symlink(o.File+".target", o.File)) },
+			"is no regular file",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -152,33 +71,6 @@ func TestRunThatCannotBegin(t *testing.T) {
 	}
 }
 
-// unfinished writes the file of a run that ended before the confirmation.
-func unfinished(o *Options) {
-	write(o.File, `{"version":1,"service":"http://127.0.0.1","learned":{},"withdrawal":{"loanId":"`+o.Loan.String()+
-		`","amount":`+o.Withdraw.String()+`}}`)
-}
-
-// A message that was posted again after a kill tells no order.
-func TestRepeatedMessageIsNoPair(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := newVariant(t)
-		options, reads := v.options(t), 0
-		options.Withdraw, options.WebhookURL = "", ""
-		v.change["get-all-messages"] = func(_ *http.Request, a *reply) {
-			edit(a, func(list []json.RawMessage) []json.RawMessage {
-				if len(list) == 2 {
-					reads++
-					list[0], list[1] = list[min(1, reads-1)], list[0]
-				}
-				return list
-			})
-		}
-		assert.Equal(t, "newest first", Run(&log{TB: t}, options).Service.Facts["message order"])
-		assert.Greater(t, reads, 1)
-	})
-}
-
 // A wait ends at the lag limit, and says so meanwhile.
 func TestWaitsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -188,41 +80,33 @@ func TestWaitsAreBounded(t *testing.T) {
 		require.ErrorContains(t, Run(l, options).Err, "does not appear within 2m0s; raise -lag-limit")
 		assert.InDelta(t, 125, time.Since(began).Seconds(), 5)
 		assert.InDelta(t, 11, strings.Count(strings.Join(l.told, "\n"), "  still waiting, for at most 2m0s"), 1)
-
-		v.Advance(time.Hour)
-		assert.Len(t, Run(&log{TB: t}, options).Made, 1, "the customer is listed once")
 	})
 }
 
 // A list that was always empty, and a field that was always null, were not known: they are no change.
 func TestFirstRecordsOfAListAreNoChange(t *testing.T) {
 	const route = "GET /api/Loan/get-loan/{loanId}"
-	learn := func(body string) *Service {
-		s := newService()
-		require.True(t, s.Shapes.Learn(route, []byte(body)))
-		return s
-	}
-	known := learn(`{"list":[],"null":null,"in":[{"list":[]}],"map":{"ada@example.com":[]},"number":1}`)
+	const first = `{"list":[],"null":null,"in":[{"list":[],"n":1}],"object":{},"number":1}`
 	for body, changes := range map[string]int{
-		`{"list":[{"a":1}],"null":7,"in":[{"list":[1]}],"map":{"bob@example.com":[1]},"number":1}`: 0,
-		`{"list":[],"null":{"a":1},"in":[{"list":{}}],"map":{"bob@example.com":[]},"number":"x"}`:  2,
+		`{"list":[{"a":1}],"null":7,"in":[{"list":[1],"n":1}],"object":{"a":1},"number":1}`: 0,
+		`{"list":[],"null":{"a":1},"in":[{"list":{},"n":1}],"object":{},"number":"x"}`:      2,
 	} {
-		assert.Len(t, differences(known, learn(body))["fields"], changes, body)
+		w := Watch(nil, nil)
+		found := map[string][]string{}
+		w.learnShape(found, route, []byte(first), true)
+		w = Watch(w.Service(), nil)
+		w.learnShape(found, route, []byte(body), true)
+		assert.Len(t, found["fields"], changes, body)
 	}
 }
 
 // The caller of create-application chooses the names in extraInformation.
 func TestNamesOfTheCallerAreNoChange(t *testing.T) {
-	learned := map[string]*Service{}
+	w, found := Watch(nil, nil), map[string][]string{}
 	for _, names := range []string{`{"note":"x"}`, `{"years":"7"}`, `{}`} {
-		learned[names] = newService()
-		learned[names].Shapes.Learn("GET /a", []byte(`{"extraInformation":`+names+`}`))
+		w.learnShape(found, "GET /a", []byte(`{"extraInformation":`+names+`}`), true)
 	}
-	for was, earlier := range learned {
-		for now, later := range learned {
-			assert.Empty(t, differences(earlier, later), "%s and %s", was, now)
-		}
-	}
+	assert.Empty(t, found)
 }
 
 func write(path, text string) { _ = os.WriteFile(path, []byte(text), 0o600) }
@@ -252,7 +136,7 @@ func TestLookOnlyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t)
 		options := v.options(t)
-		options.Create, options.Withdraw, options.Loan = false, "", lending.LoanID{}
+		options.Create, options.Loan = false, lending.LoanID{}
 		learned := Run(&log{TB: t}, options)
 		require.NoError(t, learned.Err)
 		assert.Empty(t, learned.Made)
@@ -284,19 +168,18 @@ func TestLookOnlyReads(t *testing.T) {
 	})
 }
 
-// A walk with the file of an ended run begins anew.
-func TestSecondWalkListsTheRecordsOfBoth(t *testing.T) {
+func TestSecondWalkFindsNoDifference(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVariant(t, lendingtest.WithReadLag(0))
 		options := v.options(t)
-		options.Withdraw, options.WebhookURL = "", ""
+		options.WebhookURL = ""
 		one := Run(&log{TB: t}, options)
 		l := &log{TB: t}
 		two := Run(l, options)
 		require.NoError(t, two.Err)
 		assert.Empty(t, l.reported, "optional fields are no difference")
-		assert.Len(t, two.Made, 2*len(one.Made))
+		assert.Len(t, two.Made, len(one.Made))
 	})
 }
 

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
 // hooks receives the webhooks of the walk. It answers the first delivery with 500.
 type hooks struct {
-	*prober
+	*walk
 
 	mu     sync.Mutex
 	secret string
@@ -54,30 +55,32 @@ func (h *hooks) received() []delivery {
 }
 
 // subscribe subscribes the customer.
-func (h *hooks) subscribe(ctx context.Context, _ bool) error {
+func (h *hooks) subscribe(ctx context.Context) error {
 	h.o.Listen(h)
-	return h.lag(ctx, "get-subscription", true, func() bool {
-		ensured, err := h.client.Webhooks.Ensure(ctx, lending.ForCustomer(h.run.Customer),
+	_, _ = h.until(ctx, func() bool { // it may take a while until the service knows the customer
+		ensured, err := h.client.Webhooks.Ensure(ctx, lending.ForCustomer(h.customer),
 			lending.WebhookSubscription{WebhookURI: h.o.WebhookURL})
 		if err == nil {
 			h.secret = ensured.Subscription.Secret.Reveal()
 		}
 		return err == nil
 	})
+	return nil
 }
 
 // judge ends the subscription, and looks at the deliveries.
-func (h *hooks) judge(ctx context.Context) {
-	_ = h.client.Webhooks.Unregister(ctx, lending.ForCustomer(h.run.Customer), lending.WebhookSubscription{WebhookURI: h.o.WebhookURL})
+func (h *hooks) judge(ctx context.Context) error {
+	_ = h.client.Webhooks.Unregister(ctx, lending.ForCustomer(h.customer), lending.WebhookSubscription{WebhookURI: h.o.WebhookURL})
 	if h.secret == "" {
-		h.unseen("webhook events", "the run was interrupted")
-		return
+		h.unseen("webhook events", "the service accepts no subscription")
+		return nil
 	}
 	h.until(ctx, func() bool { return len(h.received()) > 1 })
 	wait(ctx, h.o.LagLimit) // for repetitions
 	for name, value := range told(h.secret, h.received()) {
 		h.fact(name, value)
 	}
+	return nil
 }
 
 // eventName is the form of the published names of events.
@@ -89,7 +92,7 @@ func told(secret string, all []delivery) map[string]string {
 		return map[string]string{"webhook events": "none"}
 	}
 	facts := map[string]string{
-		"webhook signature": "valid", "webhook copies": "none", "webhook order": "as created", "webhook retry": "not delivered again",
+		assumption.WebhookSignature: "valid", assumption.WebhookCopies: "none", assumption.WebhookOrder: "as created", assumption.WebhookRetry: "not delivered again",
 	}
 	var names []string
 	delay, last := all[0].arrived.Sub(all[0].Created), time.Time{} // the shortest delay
@@ -98,16 +101,16 @@ func told(secret string, all []delivery) map[string]string {
 		body := d.Key()
 		bodies[body]++
 		if lending.Verify(secret, d.Body(), d.signature) != nil {
-			facts["webhook signature"] = "not valid"
+			facts[assumption.WebhookSignature] = assumption.NotValid
 		}
 		if d.ID == all[0].ID && d.Name == all[0].Name && string(d.Data.Raw()) == string(all[0].Data.Raw()) {
 			tries++
 		} else if copies = max(copies, bodies[body]); copies > 1 {
-			facts["webhook copies"] = "some"
+			facts[assumption.WebhookCopies] = assumption.Some
 		}
 		if bodies[body] == 1 {
 			if d.Created.Before(last) {
-				facts["webhook order"] = "another order"
+				facts[assumption.WebhookOrder] = assumption.AnotherOrder
 			}
 			last, delay = d.Created, min(delay, d.arrived.Sub(d.Created))
 		}
@@ -116,10 +119,10 @@ func told(secret string, all []delivery) map[string]string {
 		}
 	}
 	if tries > copies {
-		facts["webhook retry"] = "delivered again"
+		facts[assumption.WebhookRetry] = assumption.DeliveredAgain
 	}
 	slices.Sort(names)
 	facts["webhook events"] = strings.Join(names, ", ")
-	facts["webhook delay"] = ceiling(max(0, delay-time.Second))
+	facts[assumption.WebhookDelay] = ceiling(max(0, delay-time.Second))
 	return facts
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/assumption"
 )
 
 // look reads.
@@ -35,27 +36,41 @@ func (p *prober) look(ctx context.Context) {
 		"get-total-balance":         read(c.Loans.TotalBalance, loan),
 		"get-subscription":          read(c.Webhooks.Subscription, lending.ForCustomer(customer)),
 	} {
-		p.ask(ctx, "absence: "+name, form, call)
+		p.ask(ctx, assumption.Absence+": "+name, form, call)
 	}
 	p.t.Logf("Reading a loan with an identifier that is no UUID.")
-	p.ask(ctx, "malformed identifier", form, read(c.Do, lending.RawRequest{
+	p.ask(ctx, assumption.MalformedIdentifier, form, read(c.Do, lending.RawRequest{
 		Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{"7"},
 	}))
-	p.t.Logf("Reading the records of the partner, the customer and the loan.")
+	p.t.Logf("Reading the records of the partner, of customers and of loans.")
+	customers := []lending.CustomerID{p.o.Customer}
 	if !p.o.Partner.IsZero() {
-		p.partner(ctx)
+		customers = append(customers, p.partner(ctx)...)
 	}
-	if p.o.Customer.IsZero() {
-		p.unseen("fields", "no customer to read")
-	} else {
-		p.customer(ctx, p.o.Customer)
+	loans := []lending.LoanID{p.o.Loan}
+	for _, customer := range some(customers) {
+		loans = append(loans, p.readCustomer(ctx, customer)...)
 	}
-	if p.o.Loan.IsZero() {
-		p.unseen("totals", "no loan to read")
-		p.unseen("descending", "no loan to read")
-		return
+	for i, loan := range some(loans) {
+		p.loan(ctx, loan, i == 0)
 	}
-	p.loan(ctx, p.o.Loan)
+	if len(some(loans)) == 0 {
+		p.unseen(assumption.Totals, "no loan to read")
+		p.unseen(assumption.Descending, "no loan to read")
+	}
+}
+
+// some returns the first different identifiers: as many as teach the names of fields.
+func some[T interface {
+	comparable
+	IsZero() bool
+}](ids []T) (first []T) {
+	for _, id := range ids {
+		if len(first) < enough && !id.IsZero() && !slices.Contains(first, id) {
+			first = append(first, id)
+		}
+	}
+	return first
 }
 
 // read returns a call with its argument.
@@ -74,7 +89,7 @@ func readWith[A, O, R any](call func(context.Context, A, *O) (R, error), arg A) 
 // ask calls the service, and records what the response tells.
 func (p *prober) ask(ctx context.Context, name string, tell func(lending.Response, error) string, call func(context.Context) error) {
 	var r lending.Response
-	err := call(lending.CaptureResponse(hushed(ctx), &r))
+	err := call(lending.CaptureResponse(as(ctx, quiet), &r))
 	if r.StatusCode == 0 {
 		p.unseen(name, reason(err))
 		return
@@ -85,7 +100,7 @@ func (p *prober) ask(ctx context.Context, name string, tell func(lending.Respons
 // try records why a read failed.
 func (p *prober) try(_ any, err error) {
 	if err != nil {
-		p.unseen("fields", reason(err))
+		p.unseen(assumption.Fields, reason(err))
 	}
 }
 
@@ -96,23 +111,28 @@ type named struct {
 	Email      string
 }
 
-func (p *prober) partner(ctx context.Context) {
+// partner reads the lists of the partner, and returns the customers of the first applications.
+func (p *prober) partner(ctx context.Context) (customers []lending.CustomerID) {
 	list := func(skip, take int) ([]json.RawMessage, error) {
 		return raws(p.client.Applications.ListByPartner(ctx, p.o.Partner, &lending.ListOptions{Skip: skip, Take: take}))
 	}
 	p.pages("get-partner-applications", list)
 	p.cap(ctx, "get-partner-applications", "/api/Application/get-partner-applications/{partnerId}", p.o.Partner.String())
-	if records, err := list(0, 1); err == nil && len(records) > 0 && p.o.Customer.IsZero() {
+	records, err := list(0, 20)
+	p.try(nil, err)
+	for _, record := range records {
 		var found named
-		if json.Unmarshal(records[0], &found) == nil {
-			p.o.Customer = found.CustomerID
+		if json.Unmarshal(record, &found) == nil {
+			customers = append(customers, found.CustomerID)
 		}
 	}
 	p.try(p.client.Webhooks.RegisteredEvents(ctx, lending.ForPartner(p.o.Partner)))
 	p.try(p.client.Webhooks.Subscription(ctx, lending.ForPartner(p.o.Partner)))
+	return customers
 }
 
-func (p *prober) customer(ctx context.Context, id lending.CustomerID) {
+// readCustomer reads a customer with the first applications, and returns the loans.
+func (p *prober) readCustomer(ctx context.Context, id lending.CustomerID) (ids []lending.LoanID) {
 	var found named
 	customer, err := p.client.Customers.GetByID(ctx, id)
 	if p.try(nil, err); err == nil && customer.Decode(&found) == nil && found.Email != "" {
@@ -120,16 +140,17 @@ func (p *prober) customer(ctx context.Context, id lending.CustomerID) {
 	}
 	applications, err := p.client.Applications.ListByCustomer(ctx, id)
 	p.try(nil, err)
-	for _, application := range applications[:min(3, len(applications))] {
+	for _, application := range applications[:min(enough, len(applications))] {
 		if application.Decode(&found) == nil && !found.ID.IsZero() {
 			p.application(ctx, found.ID)
 		}
 	}
 	loans, err := p.client.Loans.ListByCustomer(ctx, id)
 	p.try(nil, err)
-	if len(loans) > 0 && p.o.Loan.IsZero() {
-		p.o.Loan = loans[0].ID
+	for _, loan := range loans {
+		ids = append(ids, loan.ID)
 	}
+	return ids
 }
 
 func (p *prober) application(ctx context.Context, id lending.ApplicationID) {
@@ -146,7 +167,8 @@ func (p *prober) application(ctx context.Context, id lending.ApplicationID) {
 	p.try(c.Communication.Messages(ctx, id, nil))
 }
 
-func (p *prober) loan(ctx context.Context, id lending.LoanID) {
+// loan reads a loan, and measures its lists.
+func (p *prober) loan(ctx context.Context, id lending.LoanID, lists bool) {
 	c := p.client
 	p.try(c.Loans.Get(ctx, id))
 	p.try(c.Loans.ContractDocuments(ctx, id))
@@ -155,6 +177,9 @@ func (p *prober) loan(ctx context.Context, id lending.LoanID) {
 	p.try(c.Loans.IsEnabled(ctx, id))
 	p.try(c.Loans.IsClosed(ctx, id))
 	p.try(c.Loans.EarlyRepayment(ctx, id))
+	if !lists {
+		return
+	}
 	p.pages("get-transactions", func(skip, take int) ([]json.RawMessage, error) {
 		return raws(c.Loans.Transactions(ctx, id, &lending.ListOptions{Skip: skip, Take: take}))
 	})
@@ -183,19 +208,19 @@ func (p *prober) pages(name string, list func(skip, take int) ([]json.RawMessage
 	first, err2 := list(0, 2)
 	second, err3 := list(2, 2)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		p.unseen("pages", reason(err))
+		p.unseen(assumption.Pages, reason(err))
 		return
 	}
 	two := slices.Concat(first, second)
 	switch {
 	case len(four) < 4:
-		p.unseen("pages", "no list has four records")
+		p.unseen(assumption.Pages, "no list has four records")
 	case slices.EqualFunc(four, two, sameJSON):
-		p.fact("pages: "+name, "the same order")
+		p.fact(assumption.Pages+": "+name, assumption.SameOrder)
 	case len(two) != 4:
-		p.fact("pages: "+name, "another length")
+		p.fact(assumption.Pages+": "+name, "another length")
 	default:
-		p.fact("pages: "+name, "another order")
+		p.fact(assumption.Pages+": "+name, assumption.AnotherOrder)
 	}
 }
 
@@ -209,17 +234,17 @@ func (p *prober) cap(ctx context.Context, name, path, id string) {
 			Query: map[string][]string{"skip": {fmt.Sprint(skip)}, "take": {"1000"}},
 		})
 		if err != nil || record.Decode(&list) != nil {
-			p.unseen("take cap", "a page of 1,000 records was refused")
+			p.unseen(assumption.TakeCap, "a page of 1,000 records was refused")
 		}
 		return list
 	}
 	switch first := ask(0); {
 	case len(first) > 200:
-		p.fact("take cap: "+name, "none up to 201 records")
+		p.fact(assumption.TakeCap+": "+name, "none up to 201 records")
 	case len(first) > 0 && len(ask(len(first))) > 0:
-		p.fact("take cap: "+name, fmt.Sprint(len(first)))
+		p.fact(assumption.TakeCap+": "+name, fmt.Sprint(len(first)))
 	default:
-		p.unseen("take cap", "no list has more than 200 records")
+		p.unseen(assumption.TakeCap, "no list has more than 200 records")
 	}
 }
 
@@ -229,7 +254,7 @@ func (p *prober) totals(ctx context.Context, id lending.LoanID) {
 	var oldest, newest json.RawMessage
 	for record, err := range p.client.Loans.AllTransactionsPaged(ctx, id, nil) {
 		if err != nil {
-			p.unseen("totals", reason(err))
+			p.unseen(assumption.Totals, reason(err))
 			return
 		}
 		if count++; count == 1 {
@@ -239,21 +264,21 @@ func (p *prober) totals(ctx context.Context, id lending.LoanID) {
 	}
 	page, err := p.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Skip: 1, Take: 1})
 	if err != nil || count < 2 {
-		p.unseen("totals", "the loan has fewer than two transactions")
-		p.unseen("descending", "the loan has fewer than two transactions")
+		p.unseen(assumption.Totals, "the loan has fewer than two transactions")
+		p.unseen(assumption.Descending, "the loan has fewer than two transactions")
 		return
 	}
-	p.fact("totals: get-transactions-paged", either(page.TotalCount == count, "the whole list", "another number"))
+	p.fact(assumption.Totals+": get-transactions-paged", either(page.TotalCount == count, assumption.WholeList, assumption.AnotherNumber))
 	down, err := p.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1, Descending: true})
 	switch {
 	case err != nil || len(down.Data) == 0:
-		p.unseen("descending", "no page in descending order")
+		p.unseen(assumption.Descending, "no page in descending order")
 	case sameJSON(down.Data[0].Raw(), newest):
-		p.fact("descending: get-transactions-paged", "reversed")
+		p.fact(assumption.Descending+": get-transactions-paged", assumption.Reversed)
 	case sameJSON(down.Data[0].Raw(), oldest):
-		p.fact("descending: get-transactions-paged", "ignored")
+		p.fact(assumption.Descending+": get-transactions-paged", assumption.Ignored)
 	default:
-		p.fact("descending: get-transactions-paged", "another order")
+		p.fact(assumption.Descending+": get-transactions-paged", assumption.AnotherOrder)
 	}
 }
 

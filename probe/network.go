@@ -1,18 +1,23 @@
 package probe
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
@@ -40,21 +45,21 @@ func (p *prober) network(ctx context.Context) error {
 		}
 		response, err := client.Do(request)
 		if err != nil {
-			p.unseen("gateway", "a request without a token failed")
+			p.unseen(assumption.Gateway, "a request without a token failed")
 			return nil //nolint:nilerr // the probe can go on
 		}
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 		_ = response.Body.Close()
 		p.fact("protocol", response.Proto)
-		p.fact("gateway", form(lending.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}, nil))
-		p.fact("clock", "no Date")
+		p.fact(assumption.Gateway, form(lending.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}, nil))
+		p.fact(assumption.Clock, "no Date")
 		if at, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-			p.fact("clock", ceiling(max(0, time.Since(at).Abs()-2*time.Second)))
+			p.fact(assumption.Clock, ceiling(max(0, time.Since(at).Abs()-2*time.Second)))
 		}
 	}
-	for try, subject := range map[int]string{1: "in a row", 2: fmt.Sprintf("after %s", pause)} {
+	for try, subject := range map[int]string{1: assumption.InARow, 2: assumption.AfterPause} {
 		if try < len(fresh) {
-			p.fact("keep-alive: "+subject, either(fresh[try], "new connection", "same connection"))
+			p.fact(assumption.KeepAlive+": "+subject, either(fresh[try], assumption.NewConnection, assumption.SameConnection))
 		}
 	}
 	return nil
@@ -62,18 +67,18 @@ func (p *prober) network(ctx context.Context) error {
 
 // session measures the token.
 func (p *prober) session(ctx context.Context, token lending.Token) {
-	p.fact("token life", "not told")
+	p.fact(assumption.TokenLife, "not told")
 	if !token.Expires.IsZero() {
-		p.fact("token life", ceiling(time.Until(token.Expires).Round(time.Minute)))
+		p.fact(assumption.TokenLife, ceiling(time.Until(token.Expires).Round(time.Minute)))
 	}
 	p.t.Logf("Reading with a random token.")
-	p.fact("token refused", p.withToken(ctx, lending.StaticToken(uuid.NewString())))
+	p.fact(assumption.TokenRefused, p.withToken(ctx, lending.StaticToken(uuid.NewString())))
 	p.t.Logf("Refreshing the token, and reading with the old one.")
 	if _, err := p.client.Auth.RefreshToken(ctx); err != nil {
-		p.unseen("refresh", reason(err))
+		p.unseen(assumption.Refresh, reason(err))
 		return
 	}
-	p.fact("refresh", either(p.withToken(ctx, fixed{token}) == "401", "old token refused", "old token valid"))
+	p.fact(assumption.Refresh, either(p.withToken(ctx, fixed{token}) == "401", assumption.TokenGone, assumption.TokenValid))
 }
 
 type fixed struct{ token lending.Token }
@@ -97,19 +102,59 @@ func form(r lending.Response, _ error) string {
 	text, kind := strings.TrimSpace(string(r.Body)), mediaType(r.Header)
 	switch {
 	case text == "":
-		kind = "empty"
+		kind = assumption.Empty
 	case text == "null" || text == "[]" || text == "{}":
 		kind = text
 	case strings.HasSuffix(kind, "json"):
-		kind = either(r.StatusCode >= 400 && strings.Contains(strings.ToLower(text), `"status"`), "problem record", "other JSON")
+		kind = either(r.StatusCode >= 400 && strings.Contains(strings.ToLower(text), `"status"`), assumption.Problem, assumption.OtherJSON)
 	}
 	return fmt.Sprint(r.StatusCode, " ", kind)
 }
 
+// refusalForm describes a refusal: its media type, and the form of its problem record.
+func refusalForm(r lending.Response) string {
+	var record map[string]json.RawMessage
+	body := bytes.TrimSpace(r.Body)
+	switch {
+	case len(body) == 0:
+		return assumption.Empty
+	case json.Unmarshal(body, &record) != nil:
+		return mediaType(r.Header) + " " + assumption.FormOther
+	}
+	isList := func(raw json.RawMessage) bool { return raw[0] == '[' }
+	errors, ok := record["errors"]
+	form := assumption.FormRecord
+	switch {
+	case ok && isList(errors):
+		form = assumption.FormArray
+	case ok && errors[0] == '{':
+		form = assumption.FormDictionary
+	case len(record) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(record)), func(raw json.RawMessage) bool { return !isList(raw) }):
+		form = assumption.FormBareDictionary
+	}
+	return mediaType(r.Header) + " " + form
+}
+
+// addForm adds a form to the forms of refusals.
+func addForm(forms, form string) string {
+	all := strings.Split(forms, ", ")
+	if forms == "" {
+		return form
+	} else if slices.Contains(all, form) {
+		return forms
+	}
+	all = append(all, form)
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// accepted is the fact of a request with assumed names that succeeds.
+const accepted = "accepted"
+
 // answer describes the response to a mutation.
 func answer(r lending.Response, err error) string {
 	if err != nil && r.StatusCode/100 == 2 {
-		return fmt.Sprint(r.StatusCode, " with a refusal")
+		return fmt.Sprint(r.StatusCode, " ", assumption.WithRefusal)
 	}
 	return fmt.Sprint(r.StatusCode)
 }

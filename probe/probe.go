@@ -1,6 +1,6 @@
-// Package probe measures the assumptions of this project about the service at a real service:
-// docs/assumptions.md lists them. The command lending-probe is this package on a
-// command line. In the tests of a partner:
+// Package probe tells what the real service does: it measures the assumptions of this project, which
+// docs/assumptions.md lists, follows a client in production with [Watch], and teaches lendingtest.WithService. The
+// command lending-probe is this package on a command line. In the tests of a partner:
 //
 //	func TestService(t *testing.T) {
 //		learned, err := probe.Load("service.json") // of an earlier run
@@ -10,23 +10,39 @@
 //		probe.Run(t, probe.Options{BaseURL: address, Credentials: credentials, Against: learned})
 //	}
 //
-// Without further options the probe only reads. It never prints or saves a value of a record.
+// Without further options the probe only reads. It moves no money.
+//
+// The package prints and saves no value of a record, with two exceptions: at most 20 short words of a field that is
+// called a status, type, kind, stage, phase, frequency or category, and the number of digits and the offset of a time.
+// A word must occur in three different records.
+//
+// Names of members can be values too, for example user names. The package keeps the names that lendingtest or a loaded
+// service.json has. Any other name must occur in three different records, or in a record of the walk. Further rules
+// keep out maps:
+//
+//   - If all members of an object have values of the same kind, a name must be in more than half of the objects,
+//     and a record of the walk is not enough.
+//   - A name without letters, or of several words with a capital letter first, must be in every object.
+//   - E-mail addresses, names with more than five digits and names above 100 bytes are never kept.
+//
+// Records are different if their id is, or without an id the members whose names end with Id, or else any byte.
 package probe
 
 import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/assumption"
 )
 
@@ -49,8 +65,8 @@ type Options struct {
 	// HTTPClient sends all requests: see lending.WithHTTPClient. Nil means the client's own transport.
 	HTTPClient *http.Client
 
-	// Partner, Customer and Loan name records to read. The probe looks for a missing customer in
-	// the partner's applications, and for a missing loan among the customer's loans.
+	// Partner, Customer and Loan name records to read. The probe finds further customers in the partner's
+	// applications and further loans among those of the customers: up to three of each.
 	Partner  lending.PartnerID
 	Customer lending.CustomerID
 	Loan     lending.LoanID
@@ -63,18 +79,13 @@ type Options struct {
 	// BankData has the bank data of the application. Nil means the names of lendingtest.
 	BankData *lending.BankingDataRequest
 
-	// Withdraw is an amount to withdraw from Loan, "" for none. OTP returns the one-time password
-	// of the service.
-	Withdraw json.Number
-	OTP      func(context.Context) (string, error)
-
 	// WebhookURL is an https address of a server, which serves the handler that Listen gets. The
 	// probe subscribes the customer of the walk, and ends the subscription.
 	WebhookURL string
 	Listen     func(http.Handler)
 
-	// File lists the records and the steps of a run. After a kill, a run with the same file goes on
-	// with the same idempotency keys. A walk and a withdrawal need a file.
+	// File lists the records of all walks, as lines of JSON. The probe appends each new record at once. A walk needs
+	// a file. After a kill the next walk creates another marked customer.
 	File string
 	// LagLimit bounds each wait. The default is a minute.
 	LagLimit time.Duration
@@ -107,9 +118,9 @@ type Finding struct {
 type Result struct {
 	Service  *Service
 	Findings []Finding
-	Made     []Made // by all runs with the same file
+	Made     []Made // by this run
 	// MaxLateness is the least value for idempotency.Options.MaxLateness that agrees with the
-	// waits of the run; 0 without a walk or a withdrawal. A measurement proves no limit.
+	// waits of the run; 0 without a walk. A measurement proves no limit.
 	MaxLateness time.Duration
 	Err         error
 }
@@ -129,14 +140,20 @@ func Assumed() *Service {
 // Run measures the assumptions.
 func Run(t Reporter, o Options) Result {
 	t.Helper()
-	p := &prober{t: t, o: o, why: map[string]string{}}
-	err := p.open(t.Context())
+	o.Against = cmp.Or(o.Against, Assumed())
+	p := &prober{
+		t: t, o: o, why: map[string]string{}, run: uuid.NewString()[:8], learned: Watch(nil, nil), compared: Watch(o.Against, nil),
+	}
+	err := p.open()
 	if err == nil {
 		err = p.all(t.Context())
 		p.client.Close()
 	}
-	result := Result{Err: err}
-	if p.run != nil && p.allowed > 0 {
+	if p.file.File != nil {
+		err = errors.Join(err, p.file.Close())
+	}
+	result := Result{Err: err, Made: p.made}
+	if p.allowed > 0 {
 		result = p.result()
 		result.Err = err
 	}
@@ -155,55 +172,39 @@ func Run(t Reporter, o Options) Result {
 
 // prober is a run.
 type prober struct {
-	t      Reporter
-	o      Options
-	client *lending.Client
-	run    *state
-	why    map[string]string // from an assumption to the reason why it was not seen
+	t        Reporter
+	o        Options
+	client   *lending.Client
+	learned  *Watcher          // from this run alone
+	compared *Watcher          // knows the earlier run
+	why      map[string]string // from an assumption to the reason why it was not seen
+	run      string            // part of the names that the probe makes
+	email    string            // of the marked customer
+	file     madeFile
+	made     []Made
+	longest  time.Duration // read lag
 
 	refused, allowed, limited int // 403, 2xx and 429
 }
 
-func (p *prober) open(ctx context.Context) error {
+func (p *prober) open() (err error) {
 	p.o.LagLimit = cmp.Or(p.o.LagLimit, time.Minute)
-	switch local, host, ok := strings.Cut(p.o.Email, "@"); {
-	case (p.o.Create || p.o.Withdraw != "") && p.o.File == "":
-		return errors.New("lending/probe: creating and withdrawing need File, which lists what was created")
+	local, host, ok := strings.Cut(p.o.Email, "@")
+	p.email = fmt.Sprintf("%s+probe-%s@%s", local, p.run, host)
+	switch {
+	case p.o.Create && p.o.File == "":
+		return errors.New("lending/probe: creating needs File, which lists what was created")
 	case p.o.Create && (!ok || local == "" || host == ""):
 		return errors.New("lending/probe: creating needs Email, an address of yours")
-	case p.o.Withdraw != "" && (p.o.Loan.IsZero() || p.o.OTP == nil):
-		return errors.New("lending/probe: a withdrawal needs Loan and OTP")
-	case p.o.Withdraw != "" && !isAmount(p.o.Withdraw):
-		return errors.New("lending/probe: Withdraw is no amount; give a positive number such as 2500.00")
 	}
-	var err error
-	if !p.o.Create && p.o.Withdraw == "" {
-		p.o.File = ""
+	if p.o.Create {
+		if p.file, err = openMade(p.o.File); err != nil {
+			return err
+		}
 	}
-	if p.run, err = openState(p.o.File, p.o.BaseURL, time.Now()); err != nil {
-		return err
-	}
-	if w := p.run.Withdrawal; w != nil && p.o.Withdraw != "" && (w.LoanID != p.o.Loan || w.Amount != p.o.Withdraw) {
-		return fmt.Errorf("lending/probe: %s has an unfinished withdrawal of another amount, or from another loan; "+
-			"give the amount and the loan of its member withdrawal, or name another file", p.o.File)
-	}
-	kept, err := openEntries(ctx, p.run)
-	if err != nil {
-		return err
-	}
-	log, err := idempotency.NewLog(kept, &idempotency.Options{MaxLateness: max(5*time.Minute, p.o.LagLimit)})
-	if err != nil {
-		return err
-	}
-	p.client, err = lending.New(p.o.BaseURL, p.options(
-		lending.WithCredentials(p.o.Credentials), lending.WithIdempotency(log), lending.WithObserver(p.observe, nil))...)
+	p.client, err = lending.New(p.o.BaseURL,
+		p.options(lending.WithCredentials(p.o.Credentials), lending.WithObserver(p.observe, nil))...)
 	return err
-}
-
-// isAmount reports whether the service can read an amount.
-func isAmount(n json.Number) bool {
-	amount, err := n.Float64()
-	return err == nil && amount > 0 && json.Valid([]byte(n))
 }
 
 // options adds the caller's HTTP client.
@@ -220,9 +221,6 @@ func (p *prober) all(ctx context.Context) error {
 	if err != nil {
 		return noEntry(err)
 	}
-	if p.run.Begun["customer"] {
-		p.t.Logf("Going on with run %s of %s.", p.run.Run, p.run.Started.Format(time.DateTime))
-	}
 	if err := p.network(ctx); err != nil {
 		return err
 	}
@@ -236,13 +234,8 @@ func (p *prober) all(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.o.Withdraw != "" {
-		if err := p.money(ctx); err != nil {
-			return err
-		}
-	}
-	p.fact("rate limit", either(p.limited > 0, "429", "none met"))
-	return errors.Join(p.run.change(func() { p.run.Ended = true }), context.Cause(ctx))
+	p.fact(assumption.RateLimit, either(p.limited > 0, "429", "none met"))
+	return context.Cause(ctx)
 }
 
 // noEntry explains a failed sign-in.
@@ -257,40 +250,28 @@ func noEntry(err error) error {
 	return fmt.Errorf("lending/probe: the service cannot be reached; check the base URL and the network: %w", err)
 }
 
-// quiet marks the context of a call whose response may show no record.
-type quiet struct{}
-
-// hushed returns a context whose responses teach no fields.
-func hushed(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
-
 // observe learns from each response.
 func (p *prober) observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 	var r lending.Response
 	return lending.CaptureResponse(ctx, &r), func(call lending.Call) {
-		if call.Idempotency != "" && call.Idempotency != "sent" || strings.Contains(call.Route, "/Authenication/") {
-			return // a response of the log, a read of the log that can find nothing, or a published record
-		}
-		switch learned := p.run.Learned; {
+		p.learned.learn(ctx, call, r)
+		p.compared.learn(ctx, call, r)
+		switch {
 		case r.StatusCode == http.StatusTooManyRequests:
 			p.limited++
 		case r.StatusCode == http.StatusForbidden:
 			p.refused++
-		case r.StatusCode/100 == 2 && ctx.Value(quiet{}) == nil:
-			if call.Effect == lending.Read {
-				p.allowed++
-			}
-			learned.Shapes.Learn(call.Method+" "+call.Route, r.Body)
-		}
-		if r.StatusCode/100 == 4 && len(r.Body) > 0 {
-			p.run.Learned.Shapes.Learn(Refusals, r.Body)
-			p.fact(fmt.Sprint("problem record: ", r.StatusCode), mediaType(r.Header))
+		case r.StatusCode/100 == 2 && call.Effect == lending.Read && ctx.Value(markKey{}) != quiet:
+			p.allowed++
 		}
 	}
 }
 
+var media = regexp.MustCompile(`^[a-z]+/[a-z.+-]{1,40}$`)
+
 func mediaType(h http.Header) string {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if kind = strings.ToLower(strings.TrimSpace(kind)); kind == "" || !fact.MatchString(kind) {
+	if kind = strings.ToLower(strings.TrimSpace(kind)); !media.MatchString(kind) {
 		return "no content type"
 	}
 	return kind
@@ -298,7 +279,7 @@ func mediaType(h http.Header) string {
 
 // fact records a measured value, a word, a status or a duration and never a value of a record, for an
 // assumption or for "assumption: subject".
-func (p *prober) fact(name, value string) { p.run.Learned.Facts[name] = value }
+func (p *prober) fact(name, value string) { p.learned.service.Facts[name] = value }
 
 // unseen records why an assumption was not measured.
 func (p *prober) unseen(name, why string) {
@@ -308,14 +289,14 @@ func (p *prober) unseen(name, why string) {
 
 // result compares the facts with those of the earlier run, or with the assumptions.
 func (p *prober) result() Result {
-	learned := p.run.Learned
-	r := Result{Service: learned, Made: p.run.Made, MaxLateness: learned.maxLateness()}
-	seen := map[string]bool{"fields": p.allowed > 0, "words": p.allowed > 0}
+	learned := p.learned.Service()
+	r := Result{Service: learned, Made: p.made, MaxLateness: learned.maxLateness()}
+	seen := map[string]bool{assumption.Fields: true, assumption.Words: true}
 	for name := range learned.Facts {
 		name, _, _ = strings.Cut(name, ": ")
 		seen[name] = true
 	}
-	found := differences(cmp.Or(p.o.Against, Assumed()), learned)
+	found := differences(p.o.Against, &Service{Facts: learned.Facts, Shapes: p.compared.service.Shapes})
 	for _, a := range assumption.All() {
 		f := Finding{Name: a.Name, State: Held, Lines: found[a.Name]}
 		switch {
@@ -332,7 +313,7 @@ func (p *prober) result() Result {
 // missing tells why an assumption was not measured.
 func (p *prober) missing(a assumption.Assumption) string {
 	ran := map[assumption.Level]bool{
-		assumption.Walk: p.o.Create, assumption.Money: p.o.Withdraw != "", assumption.Events: p.o.Create && p.o.WebhookURL != "",
+		assumption.Walk: p.o.Create, assumption.Events: p.o.Create && p.o.WebhookURL != "",
 	}
 	if ran[a.Level] {
 		a.Level = assumption.Look
@@ -365,6 +346,6 @@ func (r Result) Print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "What to set\n%s", cmp.Or(advice, "  nothing\n"))
 	if len(r.Made) > 0 {
-		fmt.Fprintf(w, "\nThe file of the run lists %d records that the probe has created.\n", len(r.Made))
+		fmt.Fprintf(w, "\nThe file of created records has %d more.\n", len(r.Made))
 	}
 }

@@ -70,8 +70,8 @@ func (c *canaries) next() string {
 	return c.made[len(c.made)-1]
 }
 
-// seed adds a customer with five applications, of which the first has led to a loan.
-func seed(service *lendingtest.Service, c *canaries) (loan string) {
+// seeded adds a customer with five applications, of which the first has led to a loan.
+func seeded(service *lendingtest.Service, c *canaries) (loan string) {
 	const id = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b" // for records whose id the service does not set
 	day := lendingtest.Timestamp{Time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	person := lendingtest.Applicant{ID: id, FirstName: c.next(), LastName: c.next(), Email: c.next() + "@example.com"}
@@ -121,6 +121,10 @@ func seed(service *lendingtest.Service, c *canaries) (loan string) {
 		})
 	}
 	service.AddTransactions(loan, transactions...)
+	for range enough - 1 { // so that their fields are known
+		another := service.AddApplication(lendingtest.Application{CustomerID: customer})
+		service.AddLoan(lendingtest.Loan{ApplicationID: another.ID})
+	}
 	return loan
 }
 
@@ -138,6 +142,7 @@ func answersAsAssumed(t *testing.T) {
 	l := &log{TB: t}
 	result := Run(l, options)
 	require.NoError(t, result.Err)
+	result.Service = v.withdraw(t, result.Service, Assumed(), l)
 	if *update {
 		require.NoError(t, result.Service.Save("assumed.json"))
 	} else {
@@ -146,7 +151,7 @@ func answersAsAssumed(t *testing.T) {
 	}
 	for _, f := range result.Findings {
 		if f.State == NotSeen {
-			assert.Contains(t, f.Lines[0], "not measured: ", f.Name)
+			assert.Regexp(t, "^(not measured: |needs probe.Watch)", f.Lines[0], f.Name)
 		}
 	}
 	require.GreaterOrEqual(t, len(v.seeded.made), 40)

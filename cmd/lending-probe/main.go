@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,7 +36,6 @@ the terminal, unless LENDING_TRUSTED_DEVICE_TOKEN is set.
 Levels
   look     reads only: the default
   walk     with -create: a marked customer with an application up to the offer
-  money    with -withdraw: a withdrawal from -loan
 
 Flags
 `
@@ -57,7 +57,7 @@ func main() {
 type settings struct {
 	probe.Options
 
-	withdraw, bankData, listen, out, against string
+	bankData, listen, out, against string
 }
 
 // run runs a command line and returns the exit status.
@@ -119,15 +119,14 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
 	flags.StringVar(&s.BaseURL, "url", "", "address of the service")
 	flags.TextVar(&s.Partner, "partner", lending.PartnerID{}, "partner whose lists to read")
-	flags.TextVar(&s.Customer, "customer", lending.CustomerID{}, "customer to read; otherwise that of the partner's first application")
-	flags.TextVar(&s.Loan, "loan", lending.LoanID{}, "loan to read; otherwise the customer's first")
+	flags.TextVar(&s.Customer, "customer", lending.CustomerID{}, "customer to read, besides those of the partner's first applications")
+	flags.TextVar(&s.Loan, "loan", lending.LoanID{}, "loan to read, besides the first of the customers")
 	flags.BoolVar(&s.Create, "create", false, "create a marked customer and an application, and cancel the application in the end")
 	flags.StringVar(&s.Email, "email", "", "an e-mail address of yours, of which -create makes a variant")
 	flags.StringVar(&s.bankData, "bank-data", "", "file with the bank data of the application, a JSON object")
-	flags.StringVar(&s.withdraw, "withdraw", "", "amount to withdraw from -loan, with the one-time password that you enter")
 	flags.StringVar(&s.WebhookURL, "webhooks", "", "https address that reaches -listen, for the webhooks of the new customer")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:8090", "address to receive webhooks on")
-	flags.StringVar(&s.File, "run", "lending-probe.run.json", "file that lists what was created, and with which a killed run goes on")
+	flags.StringVar(&s.File, "created", "lending-probe.created.jsonl", "file to which -create appends a line for each record")
 	flags.StringVar(&s.out, "out", "service.json", "file to write; with -against only if it is set")
 	flags.StringVar(&s.against, "against", "", "service.json of an earlier run, to report its changes")
 	flags.DurationVar(&s.LagLimit, "lag-limit", time.Minute, "longest wait for an effect")
@@ -168,10 +167,6 @@ func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io
 	if s.Credentials.Username == "" || s.Credentials.Password.IsZero() {
 		return errors.New("set LENDING_USERNAME and LENDING_PASSWORD")
 	}
-	s.OTP = func(ctx context.Context) (string, error) {
-		return ask(ctx, "The service has sent a one-time password for the withdrawal. Enter it: ")
-	}
-	s.Withdraw = json.Number(s.withdraw)
 	if s.out != "" {
 		if err := writable(s.out); err != nil {
 			return err
@@ -203,11 +198,11 @@ func writable(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() { //nolint:gosec // the file of a flag
 		return fmt.Errorf("%s is a folder; name a file", path)
 	}
-	next, err := os.Create(path + ".new") //nolint:gosec // the file of a flag
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {
 		return err
 	}
-	return errors.Join(next.Close(), os.Remove(next.Name())) //nolint:gosec // the same
+	return errors.Join(next.Close(), os.Remove(next.Name())) //nolint:gosec // the file of a flag
 }
 
 // listener opens the port for webhooks, if there is an address.

@@ -60,7 +60,7 @@ func TestFirstHour(t *testing.T) {
 		s.errOut.String()) // HTTP/1.1
 	hasOutput()
 	assert.FileExists(t, "service.json")
-	assert.FileExists(t, "lending-probe.run.json")
+	assert.FileExists(t, "lending-probe.created.jsonl")
 
 	learned, err := os.ReadFile("service.json")
 	require.NoError(t, err)
@@ -72,8 +72,11 @@ func TestFirstHour(t *testing.T) {
 	s.Answer("GET /api/ApplicationApproval/get-required-documents/{applicationId}",
 		func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, `[{"supportingDocumentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b","fileType":"VOIDED_CHECK",`+
-				`"isSubmitted":false,"text":"A check"}]`)
+			for i, before := range []string{"[", ",", ","} { // three records
+				fmt.Fprintf(w, `%s{"supportingDocumentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2%d","fileType":"VOIDED_CHECK",`+
+					`"isSubmitted":false,"text":"A check"}`, before, i)
+			}
+			fmt.Fprint(w, "]")
 		})
 	assert.Equal(t, exitDiffers, s.run(t, "-partner", lendingtest.PartnerID, "-against", "service.json"))
 	changes, _, _ := strings.Cut(s.out.String(), "\n\nheld ")
@@ -90,17 +93,6 @@ func TestPersonEntersTheCodes(t *testing.T) {
 	assert.Contains(t, s.out.String(), "The service has sent a two-factor code. Enter the code: ")
 	assert.Contains(t, s.errOut.String(), "the sign-in ")
 	assert.NoFileExists(t, "service.json")
-
-	s = newSession(t)
-	loan = s.AddLoan(lendingtest.Loan{}).ID
-	assert.Equal(t, exitFailed, s.run(t, "-loan", loan, "-withdraw", "100.00"), "nobody enters the password")
-	assert.Contains(t, s.out.String(), "one-time password for the withdrawal. Enter it: ")
-	s.input = s.OTP(loan) + "\n"
-	first := s.input
-	s.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{Status: 400})
-	assert.Equal(t, exitDiffers, s.run(t, "-loan", loan, "-withdraw", "100.00"), s.errOut.String())
-	assert.Equal(t, 1, s.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
-	assert.NotContains(t, s.out.String()+s.errOut.String(), strings.TrimSpace(first))
 }
 
 func TestWrongUsage(t *testing.T) {
@@ -119,7 +111,6 @@ func TestWrongUsage(t *testing.T) {
 		{"bank data that is no JSON", "is not JSON", []string{"-bank-data", "data.txt"}},
 		{"a folder that does not exist", "no such file", []string{"-out", "none/service.json"}},
 		{"a folder", "is a folder", []string{"-out", "."}},
-		{"no amount", "Withdraw is no amount", []string{"-withdraw", "abc", "-loan", lendingtest.PartnerID}},
 		{"creating without an address", "needs Email", []string{"-create"}},
 		{"an address that cannot listen", "lending-probe: listen tcp", []string{
 			"-webhooks", "https://x.example", "-listen", "x:y",
@@ -130,7 +121,9 @@ func TestWrongUsage(t *testing.T) {
 			assert.Equal(t, exitFailed, s.run(t, test.args...))
 			assert.Contains(t, s.errOut.String(), test.want)
 			assert.Empty(t, s.Requests())
-			assert.NoFileExists(t, "service.json.new")
+			left, err := filepath.Glob("*.new")
+			require.NoError(t, err)
+			assert.Empty(t, left)
 		})
 	}
 	var out bytes.Buffer

@@ -15,8 +15,8 @@ type Level string
 const (
 	Look   Level = "look"   // reads only
 	Walk   Level = "walk"   // creates a marked customer and an application
-	Money  Level = "money"  // withdraws money
 	Events Level = "events" // receives webhooks during the walk
+	Watch  Level = "watch"  // follows a program that withdraws money
 	Ask    Level = "ask"    // not measured: somebody must ask the owner of the service
 )
 
@@ -65,7 +65,7 @@ func All() []Assumption { return all() }
 // How tells how to measure an assumption, or why nobody can.
 func (a Assumption) How() string {
 	return map[Level]string{
-		Look: "no record to measure with", Walk: "needs -create", Money: "needs -withdraw", Events: "needs -create and -webhooks",
+		Look: "no record to measure with", Walk: "needs -create", Events: "needs -create and -webhooks", Watch: "needs probe.Watch in your program",
 		Ask: "not measured: " + a.Measured,
 	}[a.Level]
 }

@@ -28,7 +28,7 @@ internal/assumption/list.txt: do not edit it.
 | look | only reads |
 | walk | creates a marked customer and an application |
 | events | receives webhooks during the walk |
-| money | withdraws money from a loan |
+| watch | follows your program with probe.Watch while it withdraws money |
 | ask | cannot measure the assumption: ask the owner of the service |
 `
 
@@ -36,7 +36,7 @@ internal/assumption/list.txt: do not edit it.
 func TestAssumptionsAreDocumented(t *testing.T) {
 	const path = "../../docs/assumptions.md"
 	page := pageHead
-	for _, level := range []Level{Look, Walk, Events, Money, Ask} {
+	for _, level := range []Level{Look, Walk, Events, Watch, Ask} {
 		page += "\n## " + strings.ToUpper(string(level[:1])) + string(level[1:]) + "\n"
 		for _, a := range All() {
 			if a.Level != level {

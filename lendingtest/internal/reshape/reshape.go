@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
@@ -51,7 +52,7 @@ func (s Service) Lags() (lag func(kind string) time.Duration, decision time.Dura
 	for kind, read := range map[string]string{
 		"customer": "get-customer-by-id", "application": "get-customer-applications", "loan": "get-withdrawals",
 	} {
-		if fact := "read lag: " + read; s.Facts[fact] != "" {
+		if fact := assumption.ReadLag + ": " + read; s.Facts[fact] != "" {
 			lags[kind] = s.Duration(fact)
 			longest = max(longest, lags[kind])
 		}
@@ -71,13 +72,11 @@ func (s Service) Lags() (lag func(kind string) time.Duration, decision time.Dura
 	return lag, decision
 }
 
-// shape is a shapes.Shape: how often each kind occurred, and the shapes of the fields and
+// shape is a probe.Shape: how often each kind occurred, and the shapes of the fields and
 // elements.
 type shape struct {
 	Kinds  map[string]int    `json:"kinds"`
 	Fields map[string]*shape `json:"fields"`
-	Map    bool              `json:"map"`
-	Values *shape            `json:"values"`
 	Items  *shape            `json:"items"`
 	Words  map[string]int    `json:"words"` // of a status or a type; with "" if there are other texts, too
 	Times  map[string]int    `json:"times"` // the ends of times, for example ".000+02:00"
@@ -128,7 +127,7 @@ func (m *maker) fit(v any, s *shape, at string) any {
 		}
 	default:
 		if text, ok := v.(string); ok && len(s.Words) > 0 && s.Words[""] == 0 && s.Kinds["string"] > 0 {
-			return s.word(text)
+			return s.spelt(text)
 		}
 		if kept, ok := s.kindred(v, at); ok {
 			return kept
@@ -224,22 +223,23 @@ func (m *maker) made(kind string, s *shape, at string) any {
 		return s.time(day, kind, at)
 	case "string":
 		if len(s.Words) > 0 && s.Words[""] == 0 {
-			return s.word(at)
+			all := slices.Sorted(maps.Keys(s.Words))
+			return all[hash(at)%uint64(len(all))]
 		}
 		return fmt.Sprintf("%s %d", at[strings.LastIndexByte(at, '.')+1:], h%1000)
 	}
 	return nil // null, or too deep to be learned
 }
 
-// word returns a learned word for a word of this model: the same if it was seen, otherwise one that the hash chooses.
-func (s *shape) word(own string) string {
-	all := slices.Sorted(maps.Keys(s.Words))
-	for _, seen := range all {
-		if strings.EqualFold(seen, own) {
+// spelt returns a word of this model in the learned spelling. A file has only frequent words, so another word stays.
+func (s *shape) spelt(own string) string {
+	letters := strings.NewReplacer(" ", "", "_", "", "-", "").Replace
+	for _, seen := range slices.Sorted(maps.Keys(s.Words)) {
+		if strings.EqualFold(letters(seen), letters(own)) {
 			return seen
 		}
 	}
-	return all[hash(own)%uint64(len(all))]
+	return own
 }
 
 // time returns the time with a learned end.

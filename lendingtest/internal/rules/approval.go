@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/record"
@@ -177,7 +178,7 @@ func (c *Call) openLoan(app *record.Application) {
 
 func (c *Call) messages(app *record.Application) any {
 	all := list(app.Messages)
-	if c.learned("message order", "newest first") {
+	if c.learned(assumption.MessageOrder, assumption.NewestFirst) {
 		slices.Reverse(all)
 	}
 	return page(c, all, takeCap)

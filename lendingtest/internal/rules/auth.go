@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
@@ -57,7 +58,7 @@ func (c *Call) validateTwoFactor() any {
 // refreshToken answers with a JSON string. The old token stays valid until it expires.
 func (c *Call) refreshToken() any {
 	c.concern(c.account.Username)
-	if c.learned("refresh", "old token refused") {
+	if c.learned(assumption.Refresh, assumption.TokenGone) {
 		delete(c.Tokens, TokenOf(c.Request))
 	}
 	return c.Issue(c.account.Username).Token

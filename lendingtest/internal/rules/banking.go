@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
@@ -47,7 +48,7 @@ func (c *Call) addBankingData(app *record.Application) any {
 	if !present {
 		return false
 	}
-	twice := c.learned("same value", "1 accounts, then 2")
+	twice := c.learned(assumption.SameValue, assumption.TwoAccounts)
 	for _, a := range accounts {
 		upsertAccount(app, a, twice)
 	}
@@ -103,10 +104,10 @@ func (c *Call) process(app *record.Application) any {
 	if !enough {
 		refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
 	}
-	if second := c.Learned("second processing", ""); second != "" && app.Offer != nil && !expired(c, app) {
+	if second := c.Learned(assumption.SecondProcessing, ""); second != "" && app.Offer != nil && !expired(c, app) {
 		switch second {
 		case "200 with another id":
-		case "200 with the same id":
+		case assumption.SameOffer:
 			return c.otherID("process answers", app.Offer.ID)
 		default:
 			refuse("SecondProcessing", "The application has an offer.")

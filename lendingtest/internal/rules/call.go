@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/record"
@@ -210,7 +211,7 @@ func (c *Call) learned(fact, value string) bool { return c.Learned(fact, c.Route
 
 // otherID returns an identifier, or another identifier if a real service answers with another.
 func (c *Call) otherID(fact, id string) string {
-	if c.learned(fact, "another id") {
+	if c.learned(fact, assumption.AnotherID) {
 		return "99999999" + id[8:]
 	}
 	return id
@@ -286,7 +287,7 @@ const takeCap = 200
 // page cuts a list by skip and take, in the order of a real service. limit caps take; 0 means no cap.
 func page[T any](c *Call, rows []T, limit int) []T {
 	skip, take := c.number("skip", 0), c.number("take", math.MaxInt32)
-	if known := c.Learned("take cap", c.Route.Action()); known != "" {
+	if known := c.Learned(assumption.TakeCap, c.Route.Action()); known != "" {
 		limit, _ = strconv.Atoi(known) // 0 for "none up to 201 records"
 	}
 	if limit > 0 {
@@ -294,7 +295,7 @@ func page[T any](c *Call, rows []T, limit int) []T {
 	}
 	rows = rows[min(skip, len(rows)):]
 	rows = list(rows[:min(take, len(rows))])
-	if c.learned("pages", "another order") {
+	if c.learned(assumption.Pages, assumption.AnotherOrder) {
 		slices.Reverse(rows)
 	}
 	return rows

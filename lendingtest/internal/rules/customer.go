@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
 	"github.com/lendingapi/lending-go/lendingtest/record"
@@ -63,7 +64,7 @@ func (c *Call) mobileNumber(field, text string) string {
 
 // refuseDuplicate adds an error if a customer already has this e-mail.
 func (c *Call) refuseDuplicate(email string) {
-	if c.ByEmail(email) != nil && !c.learned("duplicate customer", "200 with a second customer") {
+	if c.ByEmail(email) != nil && !c.learned(assumption.DuplicateCustomer, assumption.SecondRecord) {
 		c.failed.add("email", "DuplicateEmail", "There is a customer with this e-mail address.")
 	}
 }
@@ -106,7 +107,7 @@ func (c *Call) customerByEmail() any {
 	}
 	c.concern(row.ID)
 	shown := *row
-	shown.ID = c.otherID("e-mail identifies", row.ID)
+	shown.ID = c.otherID(assumption.EmailIdentifies, row.ID)
 	return plain.Wire(&shown)
 }
 

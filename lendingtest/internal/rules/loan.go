@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/record"
 )
@@ -15,10 +16,10 @@ func (c *Call) customerLoans(row *record.Customer) any {
 // pageOf returns a page and the length of the whole list. The request's descending sets the order.
 func pageOf[T any](c *Call, rows []T) any {
 	rows, total := list(rows), len(rows)
-	if c.flag("descending") && !c.learned("descending", "ignored") {
+	if c.flag("descending") && !c.learned(assumption.Descending, assumption.Ignored) {
 		slices.Reverse(rows)
 	}
-	if c.learned("totals", "another number") {
+	if c.learned(assumption.Totals, assumption.AnotherNumber) {
 		total -= min(total, c.number("skip", 0))
 	}
 	return fields{"data": page(c, rows, takeCap), "totalCount": total}

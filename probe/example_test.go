@@ -1,4 +1,4 @@
-package shapes_test
+package probe_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/shapes"
+	"github.com/lendingapi/lending-go/probe"
 )
 
 func ExampleWatch() {
@@ -21,7 +21,7 @@ func ExampleWatch() {
 		panic(err)
 	}
 
-	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
+	watcher := probe.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
 	client, err := lending.New(address, credentials, lending.WithObserver(watcher.Observe, nil))
 	if err != nil {
 		panic(err)
@@ -31,7 +31,7 @@ func ExampleWatch() {
 		panic(err)
 	}
 
-	learned, err := json.Marshal(watcher.Seen())
+	learned, err := json.Marshal(watcher.Service().Shapes)
 	if err != nil {
 		panic(err)
 	}

@@ -1,0 +1,102 @@
+package probe
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/assumption"
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
+)
+
+// withdrawals learns from the withdrawals of a program. An observer sees no identifiers, so it learns
+// from a single withdrawal at a time.
+type withdrawals struct {
+	started   int    // since the last confirmation
+	refused   string // the answer to a confirmation, "" if there was none
+	confirmed time.Time
+	before    map[uint64]bool // the lists of withdrawals before the confirmation
+	missed    bool            // by a list after the confirmation
+}
+
+// learn returns the facts of a call.
+func (w *withdrawals) learn(call lending.Call, r lending.Response) map[string]string {
+	facts := map[string]string{}
+	switch call.Route {
+	case "/api/Loan/make-withdrawal-invoice/{loanId}":
+		w.started++
+	case "/api/Loan/confirm-withdrawal-invoice/{loanId}":
+		if call.Outcome != lending.OutcomeDone || call.Err != nil {
+			w.refused = answer(r, call.Err)
+			break
+		}
+		facts["confirmation"], facts["confirmation answers"] = accepted, uuidForm(r.Body)
+		if w.started == 1 && w.refused != "" {
+			facts[assumption.WrongOneTimePassword] = w.refused
+		}
+		w.started, w.refused, w.confirmed, w.missed = 0, "", time.Now(), false
+	case "/api/Loan/get-withdrawals/{loanId}":
+		w.list(r.Body, facts)
+	}
+	return facts
+}
+
+// list looks for the withdrawal in a list: the list has the records of a list before, and another.
+func (w *withdrawals) list(body []byte, facts map[string]string) {
+	var page struct{ Data []json.RawMessage }
+	if json.Unmarshal(body, &page) != nil {
+		return
+	}
+	sum, ids := uint64(0), []uint64{}
+	for _, record := range page.Data {
+		ids = append(ids, (&response{text: record}).identify(0))
+		sum += ids[len(ids)-1]
+	}
+	if w.confirmed.IsZero() || w.before[sum] {
+		if w.missed = !w.confirmed.IsZero(); w.missed && time.Since(w.confirmed) > patience {
+			facts[assumption.WithdrawalListed] = "not after " + patience.String()
+		}
+		if len(w.before) > maxRoutes || w.before == nil {
+			w.before = map[uint64]bool{}
+		}
+		w.before[sum] = true
+		return
+	}
+	for _, id := range ids {
+		if !w.before[sum-id] {
+			continue
+		}
+		facts[assumption.WithdrawalListed] = "1 more"
+		lag := time.Duration(0)
+		if w.missed {
+			lag = time.Since(w.confirmed)
+		}
+		if w.missed || time.Since(w.confirmed) < time.Second {
+			facts[assumption.ReadLag+": get-withdrawals"] = ceiling(lag)
+		}
+		w.confirmed, w.before = time.Time{}, map[uint64]bool{sum: true}
+		return
+	}
+}
+
+// patience is the default of idempotency.Options.MaxLateness.
+const patience = 5 * time.Minute
+
+// uuidForm tells where a response has a UUID.
+func uuidForm(body []byte) string {
+	isUUID := func(value []byte) bool { return len(value) == 38 && uuid.Validate(string(value[1:37])) == nil }
+	switch {
+	case !jsonsplit.Valid(body):
+		return "another form"
+	case isUUID(body):
+		return "a UUID"
+	}
+	for _, value := range jsonsplit.Members(body) {
+		if isUUID(body[value.From:value.To]) {
+			return "a UUID in an object"
+		}
+	}
+	return "no UUID"
+}
