@@ -1,16 +1,11 @@
 package probe
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strings"
 	"time"
 
@@ -97,79 +92,6 @@ func (p *prober) withToken(ctx context.Context, source lending.TokenSource) stri
 	return fmt.Sprint(r.StatusCode)
 }
 
-// form describes a response without a record: its status, and the kind of its body.
-func form(r lending.Response, _ error) string {
-	text, kind := strings.TrimSpace(string(r.Body)), mediaType(r.Header)
-	switch {
-	case text == "":
-		kind = assumption.Empty
-	case text == "null" || text == "[]" || text == "{}":
-		kind = text
-	case strings.HasSuffix(kind, "json"):
-		kind = either(r.StatusCode >= 400 && strings.Contains(strings.ToLower(text), `"status"`), assumption.Problem, assumption.OtherJSON)
-	}
-	return fmt.Sprint(r.StatusCode, " ", kind)
-}
-
-// refusalForm describes a refusal: its media type, and the form of its problem record.
-func refusalForm(r lending.Response) string {
-	var record map[string]json.RawMessage
-	body := bytes.TrimSpace(r.Body)
-	switch {
-	case len(body) == 0:
-		return assumption.Empty
-	case json.Unmarshal(body, &record) != nil:
-		return mediaType(r.Header) + " " + assumption.FormOther
-	}
-	isList := func(raw json.RawMessage) bool { return raw[0] == '[' }
-	errors, ok := record["errors"]
-	form := assumption.FormRecord
-	switch {
-	case ok && isList(errors):
-		form = assumption.FormArray
-	case ok && errors[0] == '{':
-		form = assumption.FormDictionary
-	case len(record) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(record)), func(raw json.RawMessage) bool { return !isList(raw) }):
-		form = assumption.FormBareDictionary
-	}
-	return mediaType(r.Header) + " " + form
-}
-
-// addForm adds a form to the forms of refusals.
-func addForm(forms, form string) string {
-	all := strings.Split(forms, ", ")
-	if forms == "" {
-		return form
-	} else if slices.Contains(all, form) {
-		return forms
-	}
-	all = append(all, form)
-	slices.Sort(all)
-	return strings.Join(all, ", ")
-}
-
-// accepted is the fact of a request with assumed names that succeeds.
-const accepted = "accepted"
-
-// answer describes the response to a mutation.
-func answer(r lending.Response, err error) string {
-	if err != nil && r.StatusCode/100 == 2 {
-		return fmt.Sprint(r.StatusCode, " ", assumption.WithRefusal)
-	}
-	return fmt.Sprint(r.StatusCode)
-}
-
-// reason tells why a call failed, without a value.
-func reason(err error) string {
-	if failed, ok := errors.AsType[*lending.Error](err); ok && failed.StatusCode > 0 {
-		if failed.StatusCode == http.StatusForbidden {
-			return "403: the account may not call this route"
-		}
-		return fmt.Sprint("status ", failed.StatusCode)
-	}
-	return "the call failed: " + lending.NextOf(err).String()
-}
-
 // wait waits, and returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	return backoff.Sleep(ctx, d) == nil
@@ -196,6 +118,3 @@ func (p *prober) until(ctx context.Context, seen func() bool) (time.Duration, bo
 		}
 	}
 }
-
-// ceiling is a duration in whole seconds.
-func ceiling(d time.Duration) string { return (d + time.Second - 1).Truncate(time.Second).String() }

@@ -31,12 +31,10 @@ package probe
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -123,18 +121,6 @@ type Result struct {
 	// waits of the run; 0 without a walk. A measurement proves no limit.
 	MaxLateness time.Duration
 	Err         error
-}
-
-//go:embed assumed.json
-var assumedJSON []byte
-
-// Assumed returns the assumptions of this project as facts: the answers of lendingtest.
-func Assumed() *Service {
-	s, err := parse(assumedJSON, "assumed.json")
-	if err != nil {
-		panic(err) // a test reads the same bytes
-	}
-	return s
 }
 
 // Run measures the assumptions.
@@ -265,16 +251,6 @@ func (p *prober) observe(ctx context.Context, _ lending.Call) (context.Context, 
 			p.allowed++
 		}
 	}
-}
-
-var media = regexp.MustCompile(`^[a-z]+/[a-z.+-]{1,40}$`)
-
-func mediaType(h http.Header) string {
-	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if kind = strings.ToLower(strings.TrimSpace(kind)); !media.MatchString(kind) {
-		return "no content type"
-	}
-	return kind
 }
 
 // fact records a measured value, a word, a status or a duration and never a value of a record, for an

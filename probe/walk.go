@@ -166,14 +166,6 @@ func (w *walk) records(ctx context.Context) error {
 	return nil
 }
 
-// either returns one of two words.
-func either(first bool, one, other string) string {
-	if first {
-		return one
-	}
-	return other
-}
-
 func (w *walk) duplicate(ctx context.Context) error {
 	var second *lending.UserResponse
 	w.ask(ctx, assumption.DuplicateCustomer, func(r lending.Response, err error) string {

@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/assumption"
-	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
 // withdrawals learns from the withdrawals of a program. An observer sees no identifiers, so it learns
@@ -83,20 +80,3 @@ func (w *withdrawals) list(body []byte, facts map[string]string) {
 
 // patience is the default of idempotency.Options.MaxLateness.
 const patience = 5 * time.Minute
-
-// uuidForm tells where a response has a UUID.
-func uuidForm(body []byte) string {
-	isUUID := func(value []byte) bool { return len(value) == 38 && uuid.Validate(string(value[1:37])) == nil }
-	switch {
-	case !jsonsplit.Valid(body):
-		return "another form"
-	case isUUID(body):
-		return "a UUID"
-	}
-	for _, value := range jsonsplit.Members(body) {
-		if isUUID(body[value.From:value.To]) {
-			return "a UUID in an object"
-		}
-	}
-	return "no UUID"
-}
