@@ -21,7 +21,9 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	k.route = call.Method() + " " + call.Route()
 	if !call.IsRaw() { // else the body can be anything
 		k.row = rowOf(k.route)
-		k.lock = s.lockFor(k.row, k.target.ids)
+		if lock := k.row.lockFor(k.target.ids); lock != "" {
+			k.lock = hashed(s.stored(lock))
+		}
 		k.safeToRepeat = k.safeToRepeat || s.repeats(k.route)
 	}
 	if s.serves(call.Account()) {
@@ -60,7 +62,9 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 	if err != nil {
 		return nil, k.unsaved(err)
 	}
-	k.undoUnsent()
+	if k.entry.State == store.Sent {
+		k.undoUnsent()
+	}
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
@@ -154,7 +158,7 @@ func (k *keyedCall) useVerdict(ctx context.Context) error {
 		return nil
 	}
 	if k.row.byEmail() && k.check == nil {
-		after, err := k.target.read(ctx, k.row)
+		after, err := checks[k.row.reads].read(ctx, k.target)
 		idle := k.data.idle(&k.entry)
 		switch isRight := err == nil && k.row.agrees(after, k.data.Response.Body, nil); {
 		case isRight, lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
@@ -167,4 +171,44 @@ func (k *keyedCall) useVerdict(ctx context.Context) error {
 	}
 	now := line{State: k.entry.State, Why: "a call has used the verdict"}
 	return k.unsaved(k.save(ctx, k.data.keeps(k.entry.Lock, now.State), now))
+}
+
+// doubtAfterRestore puts a mutation in doubt that the store lost or did not know yet at the time of its copy.
+func (k *keyedCall) doubtAfterRestore(ctx context.Context) error {
+	k.entry, k.loaded = *k.current(), time.Now()
+	o, err := k.restart(ctx, &k.entry, &k.data)
+	if err != nil {
+		return k.unsaved(err)
+	}
+	if o == nil || k.entry.State != store.Free {
+		return nil
+	}
+	if isNew, err := k.isNew(ctx, o); isNew || err != nil {
+		return err
+	}
+	k.data.Request.Frozen = true
+	k.data.Doubt.Idle = o.Age
+	k.data.Send = send{
+		Number: max(1, k.data.Send.Number), AfterRestore: true, Open: true, IsCallers: k.safeToRepeat || k.check != nil,
+		Adds: records(k.target.body),
+	}
+	return k.unsaved(k.saveWithLock(ctx, line{State: store.InDoubt, Why: o.Why}))
+}
+
+// isNew reports whether the request names a record that a mutation has made after the instruction: such a
+// mutation was not sent before.
+func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
+	id, err := k.target.owner(ctx)
+	if err != nil {
+		return false, k.refuse(Error{kind: errCheckBefore, cause: err})
+	}
+	if id == "" {
+		return false, nil
+	}
+	isNew := false
+	err = k.index.use(ctx, id, func(x *index) {
+		made, known := x.made[id]
+		isNew = known && !made.afterRestore && time.Since(made.at) < o.Age
+	})
+	return isNew, k.unsaved(err)
 }

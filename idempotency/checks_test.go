@@ -1,7 +1,9 @@
 package idempotency_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -9,7 +11,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,9 +24,10 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// What becomes of a mutation whose answer is lost, where the reads show nothing.
+// The end of a mutation with a lost answer, if the reads show nothing.
 const (
 	again  = "again"  // it is sent again
 	absent = "absent" // it is sent again when the absence has lasted
@@ -82,7 +87,7 @@ var checkRows = map[string]struct {
 	"Webhooks.Simulate":      {person, nil},
 }
 
-// emptyReads answers the reads of checks as a service does that holds nothing new.
+// emptyReads answers the reads of checks like a service without new records.
 var emptyReads = map[string]string{
 	"Applications.ListByCustomer": `[{"id":"00000001-0001-4000-8000-000000000009"}]`,
 	"Approval.Applicants":         `[]`,
@@ -133,9 +138,11 @@ func (s *forgetful) called(r *http.Request) string {
 
 type headerOnly http.Header
 
-func (h headerOnly) Header() http.Header         { return http.Header(h) }
+func (h headerOnly) Header() http.Header { return http.Header(h) }
+
 func (h headerOnly) Write(p []byte) (int, error) { return len(p), nil }
-func (h headerOnly) WriteHeader(int)             {}
+
+func (h headerOnly) WriteHeader(int) {}
 
 // lossy returns a client of a service that loses every mutation.
 func lossy(t *testing.T, log *idempotency.Log) *lending.Client {
@@ -197,7 +204,7 @@ func TestEveryMutationHasACheckOrAReason(t *testing.T) {
 					assert.Equal(t, 1, commands())
 				case person:
 					assert.Equal(t, want.reads, service.seen)
-					if len(want.reads) > 0 { // which may show it later
+					if len(want.reads) > 0 { // a later read can show the mutation
 						require.ErrorIs(t, second, idempotency.ErrInDoubt)
 						bubble.Elapse(maxLateness)
 						second = call()
@@ -241,5 +248,246 @@ func TestCheckWithNamesTheReadsOfTheCheck(t *testing.T) {
 			}
 			assert.Contains(t, strings.Split(catalog.CheckWith(t, name), ", "), read, name)
 		}
+	}
+}
+
+// TestFailedListIsNotEmpty: an application from before would look like the new one.
+func TestFailedListIsNotEmpty(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o := newOrder(service)
+		one := service.AddApplication(lendingtest.Application{}) // the only application of its customer
+		o.customer = fake.Must(lending.ParseCustomerID(one.CustomerID))
+		create := o.creates(t, process())
+		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
+			require.ErrorIs(t, create("the/key"), want)
+		}
+	})
+}
+
+// TestFailedReadOfAnIDIsNoAbsence: a record holds UUIDs of other kinds, and a read of such a UUID can fail
+// in any way.
+func TestFailedReadOfAnIDIsNoAbsence(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o := newOrder(service) // no application shows the id of the new customer
+				o.customer = fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+				create := o.createsID(t, process())
+				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+				_, err := create("the/key")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				ours := service.Snapshot().Applications[3].ID
+				service.Answer("GET /api/Application/get-application/{applicationId}",
+					func(w http.ResponseWriter, r *http.Request) {
+						if r.PathValue("applicationId") != ours {
+							wire.Answer(status, `{"title":"No"}`)(w, r)
+							return
+						}
+						wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
+					})
+				id, err := create("the/key")
+				require.NoError(t, err)
+				assert.Equal(t, ours, id.String())
+			})
+		})
+	}
+}
+
+// TestListThatFailsAfterwardsIsNotCounted has the read after a mutation fail as the service
+// fails with "not found": no count follows from this failure.
+func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o, client := newOrder(service), process()
+		create := o.creates(t, client)
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
+		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+		err := create("the/key")
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		assert.ErrorContains(t, err, "the current count of records is not known")
+		require.NoError(t, create("the/key"), "the next read shows it")
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestAbsencesDoNotProveAnOffer has the service deny the offer in two ways.
+func TestAbsencesDoNotProveAnOffer(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o, client := newOrder(service), process()
+		status := http.StatusNotFound
+		const offer = "GET /api/Application/application-offer/{applicationId}"
+		service.Answer(offer, func(w http.ResponseWriter, r *http.Request) {
+			wire.Answer(status, `{"title":"None","errorCode":"NotFound"}`)(w, r)
+		})
+		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
+		call := func() error {
+			_, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
+			return err
+		}
+		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
+		status = http.StatusBadRequest
+		require.ErrorIs(t, call(), idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
+	})
+}
+
+// TestAnotherOfferProvesNoProcessing loses the request of a processing whose application has an
+// offer already, which reads otherwise each time: no field of an offer is published, so that a
+// difference does not prove the processing.
+func TestAnotherOfferProvesNoProcessing(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o, client := newOrder(service), process()
+		service.Answer(offerRoute, tracedOffer("00000001-0001-4000-8000-000000000009"))
+		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
+		call := func() error {
+			_, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
+			return err
+		}
+		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
+		err := call()
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		assert.ErrorContains(t, err, "the record existed before")
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
+		assert.Zero(t, service.Executed(fake.ProcessRoute))
+	})
+}
+
+// TestRebuiltOfferIsReadTwice loses the answer of a processing: a UUID that another read does not
+// show is not the id of the offer.
+func TestRebuiltOfferIsReadTwice(t *testing.T) {
+	const offer = "00000001-0001-4000-8000-000000000009"
+	for _, test := range []struct {
+		name, id string
+		want     error
+	}{
+		{"the id beside another UUID", offer, nil},
+		{"another UUID alone", "", idempotency.ErrAnswerLost},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o, client := newOrder(service), process()
+				prepareOrder(t, client, &o)
+				service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetAfter: true})
+				executed, ctx := service.Executed(fake.ProcessRoute), lending.WithIdempotencyKey(t.Context(), "the/key")
+				_, err := client.Applications.Process(ctx, o.application)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				service.Answer(offerRoute, tracedOffer(test.id))
+				id, err := client.Applications.Process(ctx, o.application)
+				require.ErrorIs(t, err, test.want)
+				if test.want == nil {
+					assert.Equal(t, offer, id.String())
+				}
+				assert.Equal(t, executed+1, service.Executed(fake.ProcessRoute))
+			})
+		})
+	}
+}
+
+// TestReplacedApplicantCountsForNobody has an application that came with an applicant: whether
+// another primary applicant adds a record is not known, and the next count uses neither number.
+func TestReplacedApplicantCountsForNobody(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
+		o, client := newOrder(service), process()
+		prepareOrder(t, client, &o)
+		primary := lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}}
+		require.NoError(t, client.Approval.AddPrimaryApplicantDetails(t.Context(), o.offered, primary))
+		require.NoError(t, client.Approval.AddPrimaryApplicantDetails(
+			lending.WithIdempotencyKey(t.Context(), "again"), o.offered, primary))
+		const add = "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}"
+		service.Fail(add, lendingtest.Fault{ResetAfter: true})
+		secondary := func() error {
+			return client.Approval.AddSecondaryApplicantDetails(lending.WithIdempotencyKey(t.Context(), "secondary"),
+				o.offered, lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Grace"}})
+		}
+		require.ErrorIs(t, secondary(), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, secondary(), idempotency.ErrNeedsReview)
+		assert.Equal(t, 1, service.Executed(add))
+	})
+}
+
+// TestEmptyObjectIsNoCustomer has a service that answers {} if no customer has the address: the
+// customer is created, and is not there when the request is lost.
+func TestEmptyObjectIsNoCustomer(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		client := process()
+		service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, `{}`))
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
+		create := func() error {
+			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
+			return err
+		}
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		err := create()
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		assert.NotContains(t, err.Error(), "other fields have changed", "nothing has changed")
+		assert.ErrorContains(t, err, "no read shows the mutation")
+		bubble.Elapse(maxLateness)
+		require.NoError(t, create())
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// TestCheckTriesAFewIDsOnly has a record with many UUIDs. The id of the customer is among them.
+func TestCheckTriesAFewIDsOnly(t *testing.T) {
+	for count, want := range map[int]error{16: nil, 17: idempotency.ErrAnswerLost} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+			client := process()
+			create := func() error {
+				_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
+				return err
+			}
+			service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
+			require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+			uuids := []string{service.Snapshot().Customers[0].ID}
+			for len(uuids) < count {
+				uuids = append(uuids, uuid.NewString())
+			}
+			body := fake.Must(json.Marshal(map[string]any{"ids": uuids}))
+			service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, string(body)))
+			require.ErrorIs(t, create(), want)
+		})
+	}
+}
+
+// TestCustomerThatReadsDoNotShowYetHasNoApplications creates a customer and at once an application
+// whose request is lost: the check before the send met no customer, the check after it an empty list.
+// Neither shows an application.
+func TestCustomerThatReadsDoNotShowYetHasNoApplications(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		fault    lendingtest.Fault
+		again    error // of the call after the reads have caught up
+		executed int
+	}{
+		{"request lost", lendingtest.Fault{ResetBefore: true}, idempotency.ErrInDoubt, 1},
+		{"answer lost", lendingtest.Fault{ResetAfter: true}, nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := lendingtest.New(lendingtest.WithReadLag(time.Second))
+				defer service.Close()
+				client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+				customer := fake.Must(client.Applications.CreateCustomer(
+					lending.WithIdempotencyKey(t.Context(), "customer"), fake.Newcomer()))
+				create := func() error {
+					request := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
+					ctx := lending.WithIdempotencyKey(t.Context(), "application")
+					_, err := client.Applications.Create(ctx, request, nil)
+					return err
+				}
+				service.Fail(createApplicationRoute, test.fault)
+				require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+				bubble.Elapse(2 * time.Second)
+				require.ErrorIs(t, create(), test.again)
+				bubble.Elapse(maxLateness)
+				require.NoError(t, create())
+				assert.Equal(t, test.executed, service.Executed(createApplicationRoute))
+			})
+		})
 	}
 }

@@ -109,7 +109,7 @@
 // The mutation can happen twice
 //   - if the service executes it, or reads show it, later than MaxLateness after the end of its
 //     call: neither limit is published;
-//   - if the process freezes for longer than MaxLateness between the last look at the clock and
+//   - if the process freezes for longer than MaxLateness between the last reading of the clock and
 //     the system call that writes the request;
 //   - if a transport of [lending.WithHTTPClient] writes the request after the deadline;
 //   - if the store loses the entry: the documentation of each store names its requirements.

@@ -15,12 +15,12 @@ func (s *settings) find(ctx context.Context, key string, r route, t *target, of 
 	if why := r.cannotTell(of); why != "" {
 		return finding{why: why}, nil
 	}
-	after, err := t.read(ctx, r)
+	after, err := checks[r.reads].read(ctx, t)
 	if err != nil {
 		return finding{}, err
 	}
 	before, claimer := of.Before, ""
-	if of.Presumed {
+	if of.AfterRestore {
 		if before, claimer, err = s.beforeCopy(ctx, key, r, t, after); err != nil {
 			return finding{}, err
 		}
@@ -29,8 +29,8 @@ func (s *settings) find(ctx context.Context, key string, r route, t *target, of 
 	if f.evidence == absent && claimer != "" {
 		f = finding{evidence: unclear, why: "key " + strconv.Quote(claimer) + " may have taken its record: compare both"}
 	}
-	if f.evidence == happened {
-		f.answer, err = t.rebuild(ctx, r, before, after)
+	if f.evidence == happened && r.rebuilds {
+		f.answer, err = checks[r.reads].rebuild(ctx, t, before, after)
 	}
 	return f, err
 }

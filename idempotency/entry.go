@@ -45,14 +45,14 @@ type request struct {
 
 // send is the last send of the mutation.
 type send struct {
-	Number    int           `json:"number,omitempty"`
-	Nonce     string        `json:"nonce,omitempty"`
-	Lease     time.Duration `json:"lease,omitempty"`     // the time limit
-	Open      bool          `json:"open,omitempty"`      // without a response: a late execution is possible
-	IsCallers bool          `json:"isCallers,omitempty"` // SafeToRepeat or WithCheck ends the doubt
-	Presumed  bool          `json:"presumed,omitempty"`  // the log knows no send: see [Log.Restored]
-	Before    *snapshot     `json:"before,omitempty"`    // the check before the first send
-	Adds      int           `json:"adds,omitempty"`      // the number of new records on success; 0 if not counted, -1 if unknown
+	Number       int           `json:"number,omitempty"`
+	Nonce        string        `json:"nonce,omitempty"`
+	Lease        time.Duration `json:"lease,omitempty"`     // the time limit
+	Open         bool          `json:"open,omitempty"`      // without a response: a late execution is possible
+	IsCallers    bool          `json:"isCallers,omitempty"` // SafeToRepeat or WithCheck ends the doubt
+	AfterRestore bool          `json:"presumed,omitempty"`  // the log knows no send: see [Log.Restored]
+	Before       *snapshot     `json:"before,omitempty"`    // the check before the first send
+	Adds         int           `json:"adds,omitempty"`      // the number of new records on success; 0 if not counted, -1 if unknown
 }
 
 // doubt is the time without a response.
@@ -139,7 +139,7 @@ func (d *entryData) change(from *store.Entry, now line) {
 	switch {
 	case isInDoubt(from.State) && now.State == store.NeedsReview:
 		d.Doubt.Idle = max(0, idle)
-	case !isInDoubt(from.State) && now.State == store.InDoubt: // presumed: see [Log.Restored]
+	case !isInDoubt(from.State) && now.State == store.InDoubt: // see [Log.Restored]
 	default:
 		d.Doubt.Idle = 0
 	}
@@ -155,7 +155,7 @@ func (d *entryData) note(entry *store.Entry, now line) {
 // the snapshot can hold thousands of ids.
 func (d *entryData) next(entry *store.Entry, state store.State, lock string) store.Entry {
 	if state == store.Done || state == store.Forgotten {
-		d.Send = send{Number: d.Send.Number, Presumed: d.Send.Presumed}
+		d.Send = send{Number: d.Send.Number, AfterRestore: d.Send.AfterRestore}
 	}
 	d.Format = formatVersion
 	text, _ := d.unknown.Encode(d) // every field can be encoded

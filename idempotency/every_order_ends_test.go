@@ -33,8 +33,8 @@ var endings = []struct {
 	{"undecodable", lendingtest.Fault{}},
 }
 
-// personsAnswers are responses that a person can find out, by the kind of response. The id is the one
-// that the reads list.
+// personsAnswers are the responses of a person, by the kind of response. The reads list the
+// same id.
 var personsAnswers = func() []any {
 	const id = "00000001-0001-4000-8000-000000000009"
 	record := map[string]any{"id": id}
@@ -91,7 +91,7 @@ func TestEveryMutationComesToAnEnd(t *testing.T) {
 	}
 }
 
-// drive is the loop of AGENTS.md, with a person who ends what needs a person.
+// drive is the loop of AGENTS.md, with a person for the reviews.
 func drive(t *testing.T, log *idempotency.Log, step func() error) error {
 	t.Helper()
 	for range 30 {
@@ -116,7 +116,7 @@ func drive(t *testing.T, log *idempotency.Log, step func() error) error {
 	return step()
 }
 
-// decide is a person who says that the mutation happened, with a response of the right form.
+// decide is a person whose verdict is Happened, with a response of the right form.
 func decide(t *testing.T, log *idempotency.Log, key idempotency.KeyStatus) {
 	t.Helper()
 	var err error

@@ -70,8 +70,8 @@ func Example() {
 	// customers made: 1
 }
 
-// A partner sends his order number along, which the service keeps in a field that it does not
-// publish. With it he tells his application from any other.
+// A partner sends an order number along, in a field that is not published. With this number the
+// program finds the application of its order.
 func ExampleWithCheck() {
 	service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
 	ctx := context.Background()
@@ -110,7 +110,7 @@ func ExampleWithCheck() {
 	// 00000001-0002-4000-8000-000000000001 false
 }
 
-// Nothing that is published shows whether a link was sent. A person asks the customer.
+// No published field shows whether a link was sent. A person asks the customer.
 func ExampleLog_Resolve() {
 	keys := must(idempotency.NewLog(store.NewMemory(), nil))
 	service, client := demo(lending.WithIdempotency(keys))

@@ -1,6 +1,7 @@
 package idempotency_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,14 +20,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// printed is a layer that keeps the last request and its fingerprint, and sends nothing.
+// printed is a layer for the last request and its fingerprint. It sends nothing.
 type printed struct {
 	raw   lending.RawRequest
 	body  []byte
@@ -108,7 +111,7 @@ func decoded(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// rewritten returns value as JSON in one of the forms with the same meaning.
+// rewritten returns value as JSON in another form with the same meaning.
 func rewritten(random *rand.Rand, value any) string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -194,5 +197,69 @@ func changes(value any) func(func(string) bool) {
 			return true
 		}
 		walk(value, func(any) {})
+	}
+}
+
+// TestFingerprintCoversTheUpload by name, size and, where the content can be read twice, by it.
+func TestFingerprintCoversTheUpload(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o, client := newOrder(service), process()
+		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
+		upload := func(document lending.Document) error {
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), "statement"),
+				o.application, document)
+		}
+		file := strings.NewReader("xx%PDF-1.7")
+		_, _ = file.Seek(2, 0)
+		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: file}))
+		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: bytes.NewBufferString("%PDF-1.7")}),
+			"the same content, from elsewhere")
+		assert.Equal(t, 1, service.Executed(submit))
+		for _, other := range []lending.Document{
+			{Name: "b.pdf", Content: strings.NewReader("%PDF-1.7")},
+			{Name: "a.pdf", Content: strings.NewReader("%PDF-1.8")},
+			{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7 ")},
+		} {
+			require.ErrorIs(t, upload(other), idempotency.ErrKeyReused)
+		}
+		assert.Equal(t, 1, service.Executed(submit))
+	})
+}
+
+// TestSecretsDoNotTellRequestsApart has the secret of a request change between two calls with a
+// key: it stands in the query, in the body, or is a one-time password.
+func TestSecretsDoNotTellRequestsApart(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		call func(ctx context.Context, c *lending.Client, o order, secret string) error
+	}{
+		{"in the query", func(ctx context.Context, c *lending.Client, o order, secret string) error {
+			data := customerData(func(d *lending.CustomerData) { d.SSN = lending.NewSecret("123-45-678" + secret) })
+			_, err := c.Applications.UpdateCustomerData(ctx, o.application, data)
+			return err
+		}},
+		{"in the body", func(ctx context.Context, c *lending.Client, _ order, secret string) error {
+			user := fake.Ada()
+			user.Password = lending.NewSecret("A-hush-Pass-" + secret)
+			_, err := c.Applications.CreateCustomer(ctx, user)
+			return err
+		}},
+		{"in Extra", func(ctx context.Context, c *lending.Client, _ order, secret string) error {
+			user := fake.Ada()
+			user.Extra = catalog.Unpublished{"pin": lending.NewSecret(secret)}
+			_, err := c.Applications.CreateCustomer(ctx, user)
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o, client := newOrder(service), process()
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+				require.NoError(t, test.call(ctx, client, o, "1"))
+				arrived := len(service.Requests())
+				require.NoError(t, test.call(ctx, client, o, "2"))
+				assert.Len(t, service.Requests(), arrived, "the recorded answer was returned")
+			})
+		})
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// form is a form of the response of a route, as the method decodes it, in words for a person. The zero
-// form is nothing.
+// form is a form of the response of a route, as the method decodes it, in words for a person.
 type form string
 
 const (
@@ -42,8 +41,10 @@ func (f form) fits(answer []byte) bool {
 		return isCustomer(answer)
 	case customers:
 		return isCustomers(answer)
+	case nothing:
+		return string(answer) == "true"
 	}
-	return string(answer) == "true"
+	return false
 }
 
 func decodes[T any](answer []byte) bool {

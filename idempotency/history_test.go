@@ -18,7 +18,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// fastStore has a clock that is twice as fast as that of the processes.
+// fastStore has a clock with twice the speed of the processes' clocks.
 type fastStore struct{ store.Store }
 
 func (s fastStore) Load(ctx context.Context, key string) (*store.Entry, error) {
@@ -43,9 +43,9 @@ func told(t *testing.T, log *idempotency.Log, key string) string {
 	return all.String()
 }
 
-// TestHistoryTellsWhatHappened by the clock of the store, with each review's own reason and person. It
+// TestHistoryListsTheChanges by the clock of the store, with each review's own reason and person. It
 // outlives the response.
-func TestHistoryTellsWhatHappened(t *testing.T) {
+func TestHistoryListsTheChanges(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.Store = fastStore{entries.Store}
 		log, o := fake.Must(idempotency.NewLog(entries, nil)), newOrder(service)
@@ -138,7 +138,7 @@ func TestSlowReadCountsOnce(t *testing.T) {
 	})
 }
 
-// TestHistoryIsBounded keeps the first 4 and the last 12 changes of a key that the service rejects.
+// TestHistoryIsBounded keeps the first 4 and the last 12 changes of a rejected key.
 func TestHistoryIsBounded(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		log, o, most := fake.Must(idempotency.NewLog(entries, nil)), newOrder(service), 0
@@ -160,7 +160,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestHistoryCostsNoSave counts the saves of a call with its answer, of one whose answer a check
+// TestHistoryCostsNoSave counts the saves of a call with its answer, of a call whose answer a check
 // finds, and of a review.
 func TestHistoryCostsNoSave(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"

@@ -31,15 +31,15 @@ type index struct {
 
 // maker is the mutation that has made a record.
 type maker struct {
-	at       time.Time // of its first try
-	presumed bool      // a check or a person has found it after [Log.Restored]
+	at           time.Time // of its first try
+	afterRestore bool      // a check or a person has found it after [Log.Restored]
 }
 
 // addition is a mutation that adds a record to a list: see listOf.
 type addition struct {
 	list   string
 	isOpen bool      // it is not known whether it happened
-	sent   time.Time // of its first try; zero if it is only presumed
+	sent   time.Time // of its first try; zero if the log knows no send
 	found  time.Time // when a check found its record; zero if none did
 }
 
@@ -90,7 +90,7 @@ func (x *index) add(entry *store.Entry) {
 	row := rowOf(d.Request.Route)
 	happened := entry.State == store.Done || entry.State == store.Forgotten
 	if happened && (row.ids && !row.adds || row.listsIDs && !row.isOne) {
-		m := maker{at: now.Add(-born), presumed: d.Send.Presumed}
+		m := maker{at: now.Add(-born), afterRestore: d.Send.AfterRestore}
 		for _, id := range uuidsIn(`"` + string(d.Response.Body) + `"`) { // text/plain has no quotes
 			x.made[id] = m
 		}
@@ -98,7 +98,7 @@ func (x *index) add(entry *store.Entry) {
 	delete(x.adds, entry.Key)
 	if list := listOf(row, d.Request.IDs); list != "" && entry.State != store.Free {
 		a := addition{list: list, isOpen: !happened, found: found}
-		if !d.Send.Presumed {
+		if !d.Send.AfterRestore {
 			a.sent = now.Add(-born)
 		}
 		x.adds[entry.Key] = a

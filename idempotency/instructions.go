@@ -62,7 +62,7 @@ const (
 	// the time until the first byte of the mutation.
 	refreshAfter = maxStale / 2
 	// maxStale is the longest time between the begin of a read of the instructions and the begin of
-	// a send that relies on the read.
+	// a send after this read.
 	maxStale = time.Second
 )
 

@@ -2,11 +2,14 @@ package idempotency_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,90 +17,367 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-const maxLateness = 5 * time.Minute // the default of Options
-
-// doubtful selects the entries in doubt.
-var doubtful = idempotency.Filter{States: idempotency.InDoubtStates(), Limit: 1000}
-
-// newClient starts another process: a client of its own, which shares the log.
-type newClient = func(...lending.Option) *lending.Client
-
-// keyed runs f in a bubble with a service and a function that starts another process: a
-// client of its own, which shares the log.
-func keyed(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient)) {
-	t.Helper()
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
-		f(t, service, process)
-	})
-}
-
-// withLog is keyed, and the log.
-func withLog(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient, *idempotency.Log)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
-		service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
-		defer service.Close()
-		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) }, log)
-	})
-}
-
-// A call checks again after growing pauses, and finds a mutation that the service executes just
-// within MaxLateness.
-func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		client, user := process(), fake.Newcomer()
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Late: maxLateness - time.Second})
-		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
-		_, err := client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		var waits []time.Duration
-		for err != nil {
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			if _, err = client.Applications.CreateCustomer(ctx, user); err != nil {
-				require.ErrorIs(t, err, idempotency.ErrInDoubt)
-				waits = append(waits, lending.NextOf(err).After.Round(time.Second))
-				bubble.Elapse(lending.NextOf(err).After)
-			}
+func TestInvalidKeysAreRefused(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+		for _, key := range []string{"", "a\nb", "\xff", strings.Repeat("k", 257)} {
+			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), fake.Newcomer())
+			require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", key)
 		}
-		var want []time.Duration
-		for _, seconds := range []int{1, 1, 2, 4, 8, 16, 32, 64, 128, 44} { // together MaxLateness
-			want = append(want, time.Duration(seconds)*time.Second)
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		_, err := client.Customers.GetByEmail(ctx, "ada@example.com")
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
+		_, err = client.Auth.RefreshToken(ctx)
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
+		_, err = wire.NewClient(t, "https://lending.example").Applications.CreateCustomer(ctx, fake.Newcomer())
+		require.ErrorContains(t, err, "key needs a client with WithIdempotency")
+		assert.Empty(t, service.Requests())
+
+		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), strings.Repeat("ü", 128)),
+			fake.Newcomer()))
+		for _, r := range service.Requests() {
+			assert.NotContains(t, fmt.Sprint(r.Header, r.Query, string(r.Body)), "ü", "a key is never sent")
 		}
-		assert.Equal(t, want, waits)
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
-}
-
-// keyOption is an option of package idempotency for the key in a context.
-type keyOption = func(context.Context) context.Context
-
-func withKey(ctx context.Context, key string, opts ...keyOption) context.Context {
-	ctx = lending.WithIdempotencyKey(ctx, key)
-	for _, opt := range opts {
-		ctx = opt(ctx) //nolint:fatcontext // a few options
+	for _, test := range []struct {
+		name string
+		opts *idempotency.Options
+	}{
+		{"MaxLateness", &idempotency.Options{MaxLateness: -1}},
+		{"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
+		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}},
+		{"SafeToRepeat must have constants of the type Route only", &idempotency.Options{
+			SafeToRepeat: []idempotency.Route{idempotency.SendLink, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"},
+		}},
+		{"Formerly", &idempotency.Options{Formerly: []idempotency.Account{{Name: "acme", Username: "ada"}}}},
+		{"Formerly", &idempotency.Options{Formerly: []idempotency.Account{{BaseURL: "lending.example"}}}},
+		{"Formerly", &idempotency.Options{Formerly: []idempotency.Account{{}}}},
+		{"Namespace", &idempotency.Options{Namespace: "a:b"}},
+		{"Namespace", &idempotency.Options{Namespace: strings.Repeat("n", 65)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := idempotency.NewLog(store.NewMemory(), test.opts)
+			require.ErrorContains(t, err, test.name)
+		})
 	}
-	return ctx
+	_, err := idempotency.NewLog(store.NewMemory(), &idempotency.Options{
+		Formerly: []idempotency.Account{
+			{BaseURL: "https://old.example/", Username: "api-7"},
+			{BaseURL: "https://new.example/", Username: "api-7"},
+		},
+	})
+	require.NoError(t, err)
+	_, err = idempotency.NewLog(nil, nil)
+	require.ErrorAs(t, err, new(*lending.ArgumentError))
+	_, err = lending.New("https://lending.example", lending.WithIdempotency((*idempotency.Log)(nil)))
+	require.ErrorAs(t, err, new(*lending.ArgumentError))
+	for _, log := range []*idempotency.Log{nil, {}} {
+		_, err := log.Keys(t.Context(), doubtful)
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
+		_, err = log.Sweep(t.Context())
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
+		require.ErrorAs(t, log.Resolve(t.Context(), "k", idempotency.Resolution{}), new(*lending.ArgumentError))
+	}
 }
 
-func withCheck(check func(context.Context) (idempotency.Verdict, error)) keyOption {
-	return func(ctx context.Context) context.Context { return idempotency.WithCheck(ctx, check) }
+func TestKeyIsForOneRoute(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		client, added := process(), service.AddApplication(lendingtest.Application{})
+		id := lending.ApplicationID(uuid.MustParse(added.ID))
+		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
+		require.NoError(t, client.Applications.Cancel(ctx, id))
+		_, err := client.Applications.Process(ctx, id) // which has the same arguments
+		require.ErrorIs(t, err, idempotency.ErrKeyReused)
+		var failed *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, "Applications.Status", failed.CheckWith, "of the cancellation")
+	})
 }
 
-// processWith is another process, with a log of its own.
-func processWith(t *testing.T, service *lendingtest.Service, log *idempotency.Log,
-	opts ...lending.Option,
-) *lending.Client {
-	t.Helper()
-	return wire.NewClient(t, "https://lending.example", append([]lending.Option{
-		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-		lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-		lending.WithIdempotency(log),
-	}, opts...)...)
+// TestKeyIsForOneRecord uses a key for the same route with another path argument or parameter.
+func TestKeyIsForOneRecord(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		call  func(context.Context, *lending.Client, order) error
+		other func(context.Context, *lending.Client, order) error
+	}{
+		{
+			"another application",
+			func(ctx context.Context, c *lending.Client, o order) error {
+				return c.Applications.Cancel(ctx, o.application)
+			},
+			func(ctx context.Context, c *lending.Client, o order) error {
+				return c.Applications.Cancel(ctx, o.offered)
+			},
+		},
+		{
+			"another value in the query",
+			func(ctx context.Context, c *lending.Client, o order) error {
+				_, err := c.Applications.UpdateCustomerData(ctx, o.application, customerData(nil))
+				return err
+			},
+			func(ctx context.Context, c *lending.Client, o order) error {
+				data := customerData(func(d *lending.CustomerData) { d.City = "Oakland" })
+				_, err := c.Applications.UpdateCustomerData(ctx, o.application, data)
+				return err
+			},
+		},
+		{
+			"two values of the query exchanged",
+			func(ctx context.Context, c *lending.Client, o order) error {
+				_, err := c.Applications.UpdateCustomerData(ctx, o.application, customerData(nil))
+				return err
+			},
+			func(ctx context.Context, c *lending.Client, o order) error {
+				data := customerData(func(d *lending.CustomerData) {
+					d.FirstName, d.LastName = d.LastName,
+						d.FirstName
+				})
+				_, err := c.Applications.UpdateCustomerData(ctx, o.application, data)
+				return err
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
+				require.NoError(t, test.call(ctx, process(), o))
+				arrived := len(service.Requests())
+				require.ErrorIs(t, test.other(ctx, process(), o), idempotency.ErrKeyReused)
+				assert.Len(t, service.Requests(), arrived)
+				require.NoError(t, test.call(ctx, process(), o))
+			})
+		})
+	}
+}
+
+// TestReusedKeyTellsTheOutcome calls with the key of another request, for every state
+// of the entry: the outcome must not be "not sent", after which a caller takes a new key, of a mutation that
+// happened.
+func TestReusedKeyTellsTheOutcome(t *testing.T) {
+	unknown := lending.ErrOutcomeUnknown
+	lost := lendingtest.Fault{ResetAfter: true}
+	for _, test := range []struct {
+		name    string
+		fault   lendingtest.Fault
+		first   error
+		then    func(ctx context.Context, log *idempotency.Log, again func() error) error // happens before
+		state   store.State
+		outcome lending.Outcome
+	}{
+		{"done", lendingtest.Fault{}, nil, nil, store.Done, lending.OutcomeDone},
+		{"forgotten", lendingtest.Fault{}, nil, func(ctx context.Context, log *idempotency.Log, _ func() error) error {
+			bubble.Elapse(31 * 24 * time.Hour)
+			_, err := log.Sweep(ctx)
+			return err
+		}, store.Forgotten, lending.OutcomeDone},
+		{"in doubt", lost, lending.ErrOutcomeUnknown, nil, store.InDoubt, lending.OutcomeUnknown},
+		{"needs review", lost, unknown, func(_ context.Context, _ *idempotency.Log, again func() error) error {
+			if err := again(); !assert.ErrorIs(t, err, idempotency.ErrNeedsReview) {
+				return err
+			}
+			return nil
+		}, store.NeedsReview, lending.OutcomeUnknown},
+		{"not happened", lost, unknown, func(ctx context.Context, log *idempotency.Log, _ func() error) error {
+			bubble.Elapse(maxLateness)
+			return log.Resolve(ctx, "the/key", idempotency.Resolution{
+				By: "Grace", Why: "asked the service", Verdict: idempotency.NotHappened(),
+			})
+		}, store.Free, lending.OutcomeNotSent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+				send := func() error { return client.Applications.SendLink(ctx, o.application) }
+				if test.first != nil {
+					service.Fail("POST /api/Application/send-application-link", test.fault)
+				}
+				require.ErrorIs(t, send(), test.first)
+				if test.then != nil {
+					require.NoError(t, test.then(t.Context(), log, send))
+				}
+				require.Equal(t, test.state, fake.Must(entries.Load(t.Context(), ":the/key")).State)
+				err := client.Applications.SendLink(ctx, o.offered)
+				require.ErrorIs(t, err, idempotency.ErrKeyReused)
+				assert.Equal(t, test.outcome, lending.OutcomeOf(err))
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, test.outcome, failed.Outcome)
+				assert.Contains(t, err.Error(), "call with the first request")
+			})
+		})
+	}
+}
+
+// TestReusedKeyInFlight is TestReusedKeyTellsTheOutcome while the first request is in flight.
+func TestReusedKeyInFlight(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
+		held, done := make(chan struct{}), make(chan error)
+		service.Fail("POST /api/Application/send-application-link",
+			lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Second})
+		client, other := process(), process()
+		go func() { done <- client.Applications.SendLink(ctx, o.application) }()
+		<-held
+		err := other.Applications.SendLink(ctx, o.offered)
+		require.ErrorIs(t, err, idempotency.ErrKeyReused)
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+		require.NoError(t, <-done)
+	})
+}
+
+// issued is a source with another token of the same account in every call.
+type issued struct {
+	service  *lendingtest.Service
+	username string
+}
+
+func (i issued) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(i.service.Token(i.username))}, nil
+}
+
+// TestKeyIsForOneAccount has two clients share one store: the second gets the recorded answer if
+// it is a client of the same service and account, and an error of its own if it is not.
+func TestKeyIsForOneAccount(t *testing.T) {
+	const other, password = "grace@example.com", "Grace-Pass-1"
+	type options = []lending.Option
+	type tokens = [2]string // of an account
+	signIn := func(username, password string) func(*lendingtest.Service, tokens) options {
+		credentials := lending.Credentials{Username: username, Password: lending.NewSecret(password)}
+		return func(*lendingtest.Service, tokens) options { return options{lending.WithCredentials(credentials)} }
+	}
+	ada := signIn(lendingtest.AdministratorUsername, lendingtest.AdministratorPassword)
+	static := func(i int) func(*lendingtest.Service, tokens) options {
+		return func(_ *lendingtest.Service, of tokens) options {
+			return options{lending.WithTokenSource(lending.StaticToken(of[i]))}
+		}
+	}
+	named := func(of func(*lendingtest.Service, tokens) options, name string) func(*lendingtest.Service, tokens) options {
+		return func(s *lendingtest.Service, issued tokens) options {
+			return append(of(s, issued), lending.WithAccount(name))
+		}
+	}
+	rotating := func(s *lendingtest.Service, _ tokens) options {
+		return options{lending.WithTokenSource(issued{s, lendingtest.Username})}
+	}
+	for _, test := range []struct {
+		name          string
+		first, second func(*lendingtest.Service, tokens) options
+		address       string // of the second
+		same          bool
+		formerly      []idempotency.Account
+	}{
+		{"another process", ada, ada, "https://lending.example", true, nil},
+		{"the same service, written otherwise", ada, ada, "https://LENDING.example:443/", true, nil},
+		{"another service", ada, ada, "https://sandbox.lending.example", false, nil},
+		{"another path", ada, ada, "https://lending.example/sandbox", false, nil},
+		{"another account", ada, signIn(other, password), "https://lending.example", false, nil},
+		{"the same static token", static(0), static(0), "https://lending.example", true, nil},
+		{"a new static token", static(0), static(1), "https://lending.example", true, nil},
+		{"a source that rotates its token", rotating, rotating, "https://lending.example", true, nil},
+		{"another service of a source", rotating, rotating, "https://sandbox.lending.example", false, nil},
+		{"a name, and another address", named(ada, "acme"), named(ada, "acme"), "https://moved.example", true, nil},
+		{"another name", named(ada, "acme"), named(ada, "sandbox"), "https://lending.example", false, nil},
+		{"a declared move", ada, ada, "https://moved.example", true, []idempotency.Account{{
+			BaseURL: "https://lending.example/", Username: lendingtest.AdministratorUsername,
+		}}},
+		{"a declared user and source", ada, rotating, "https://lending.example", true, []idempotency.Account{
+			{BaseURL: "https://lending.example", Username: lendingtest.AdministratorUsername},
+		}},
+		{"a declared source", rotating, ada, "https://moved.example", true, []idempotency.Account{
+			{BaseURL: "https://lending.example"},
+		}},
+		{"a first name", ada, named(ada, "acme"), "https://lending.example", true, []idempotency.Account{
+			{Name: "older"}, {BaseURL: "https://lending.example", Username: lendingtest.AdministratorUsername},
+		}},
+		{"a new name", named(ada, "acme"), named(ada, "acme-2"), "https://lending.example", true, []idempotency.Account{
+			{Name: "acme"},
+		}},
+		{"a move of another account", ada, ada, "https://moved.example", false, []idempotency.Account{{
+			BaseURL: "https://lending.example", Username: other,
+		}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := lendingtest.New()
+				service.AddAccount(lendingtest.Account{Username: other, Password: password})
+				defer service.Close()
+				entries := store.NewMemory()
+				client := func(address string, opts options, formerly []idempotency.Account) *lending.Client {
+					return wire.NewClient(t, address, append(options{
+						lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+						lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: formerly}))),
+					}, opts...)...)
+				}
+				of := tokens{service.Token(lendingtest.Username), service.Token(lendingtest.Username)}
+				user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
+				first := client("https://lending.example", test.first(service, of), nil)
+				fake.Must(first.Applications.CreateCustomer(ctx, user))
+				entry := fake.Must(entries.Load(t.Context(), ":the/key"))
+				assert.NotContains(t, string(entry.Data), lendingtest.AdministratorUsername)
+				assert.NotContains(t, string(entry.Data), of[0])
+				second := client(test.address, test.second(service, of), test.formerly)
+				customer, err := second.Applications.CreateCustomer(ctx, user)
+				assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+				if test.same {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, idempotency.ErrOtherAccount)
+				assert.Nil(t, customer)
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+			})
+		})
+	}
+}
+
+// TestDoubtIsEndedAfterAMove loses the responses of two applications, and the service then has another
+// address. The first doubt is checked at the new address, and a person ends the second.
+func TestDoubtIsEndedAfterAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New()
+		defer service.Close()
+		o, entries := newOrder(service), store.NewMemory()
+		credentials := fake.Credentials(&lendingtest.Server{Service: service})
+		clientAt := func(address string, log *idempotency.Log) *lending.Client {
+			return wire.NewClient(t, address, lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+				lending.WithCredentials(credentials), lending.WithIdempotency(log))
+		}
+		link := func(client *lending.Client) error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "link"), o.application)
+		}
+		before := clientAt("https://lending.example", fake.Must(idempotency.NewLog(entries, nil)))
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, o.creates(t, before)("create"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, link(before), lending.ErrOutcomeUnknown)
+
+		log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: []idempotency.Account{{
+			BaseURL: "https://lending.example", Username: credentials.Username,
+		}}}))
+		after := clientAt("https://moved.example", log)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, link(after), idempotency.ErrNeedsReview)
+		err := log.Resolve(t.Context(), "create", says(idempotency.NotHappened()))
+		require.Equal(t, "Verdict conflict", catalog.Refused(t, err), "the check at the new address shows the application")
+		fake.Must(log.Check(t.Context(), after))
+		require.NoError(t, o.creates(t, after)("create"))
+		require.NoError(t, log.Resolve(t.Context(), "link", says(idempotency.NotHappened())))
+		require.NoError(t, link(after))
+		present := fake.Must(idempotency.NewLog(entries, nil))
+		require.NoError(t, link(clientAt("https://moved.example", present)), "the key has taken the account")
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+
+		other := clientAt("https://other.example", log)
+		require.ErrorIs(t, o.creates(t, other)("create"), idempotency.ErrOtherAccount)
+		require.ErrorIs(t, o.creates(t, other)("new"), idempotency.ErrOtherAccount, "the log serves one account")
+		_, err = log.Check(t.Context(), other)
+		assert.Equal(t, "client conflict", catalog.Refused(t, err))
+	})
 }

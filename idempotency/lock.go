@@ -9,16 +9,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// lockFor returns the hashed name of the lock of the row for the record of a request, or "" for no lock.
-func (s *settings) lockFor(row route, of ids) string {
-	for _, param := range [...]string{"loanId", "applicationId", "partnerId", "customerId"} {
-		if row.lock != "" && of[param] != "" {
-			return hashed(s.stored(row.lock + " " + param + " " + of[param]))
-		}
-	}
-	return ""
-}
-
 // saveWithLock saves the entry with the lock of the mutation. It takes the lock from another mutation
 // that no longer needs the lock.
 func (k *keyedCall) saveWithLock(ctx context.Context, now line) error {

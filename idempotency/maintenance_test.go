@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,7 +19,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -61,97 +62,7 @@ func TestHangingReadDelaysNoOtherCheck(t *testing.T) {
 	})
 }
 
-// TestFailedSaveWithAnEffectAsksNobody has a save that fails and has its effect: the call said "not
-// sent", and the next call of the same process sends the mutation, without a person.
-func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
-	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		o := newOrder(service)
-		send := func(client *lending.Client) error {
-			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "the/key"), time.Minute)
-			defer stop()
-			return client.Applications.SendLink(ctx, o.application)
-		}
-		gone := false
-		entries.saved = func(store.Entry) error { gone = true; return errStore }
-		entries.load = func() error { return map[bool]error{true: errStore}[gone] }
-		entries.save = func(store.Entry) error { return map[bool]error{true: errStore}[gone] }
-		err := send(client)
-		require.ErrorIs(t, err, idempotency.ErrStore)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		entries.saved, entries.load, entries.save = nil, nil, nil
-		require.Equal(t, store.Sent, fake.Must(entries.Load(t.Context(), ":the/key")).State)
-
-		others := fake.Must(idempotency.NewLog(entries, nil))
-		other := processWith(t, service, others)
-		require.ErrorIs(t, send(other), idempotency.ErrInProgress, "another process cannot know")
-		bubble.Elapse(maxLateness)
-		assert.Equal(t, 1, fake.Must(others.Keys(t.Context(), doubtful))[0].Sends)
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, send(client), lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		r := says(idempotency.NotHappened())
-		r.Sends = 1
-		assert.Equal(t, "Sends conflict", catalog.Refused(t, others.Resolve(t.Context(), "the/key", r)), "of an older look")
-		assert.Equal(t, 1, service.Executed(link))
-		r.Verdict, r.Sends = idempotency.Happened(nil), 2
-		require.NoError(t, others.Resolve(t.Context(), "the/key", r))
-		require.NoError(t, send(client))
-		require.NoError(t, send(other))
-		assert.Equal(t, 1, service.Executed(link))
-	})
-}
-
-// TestEmptyObjectIsNoCustomer has a service that answers {} if no customer has the address: the
-// customer is created, and is not there when the request is lost.
-func TestEmptyObjectIsNoCustomer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		client := process()
-		service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, `{}`))
-		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		create := func() error {
-			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
-			return err
-		}
-		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		err := create()
-		require.ErrorIs(t, err, idempotency.ErrInDoubt)
-		assert.NotContains(t, err.Error(), "other fields have changed", "nothing has changed")
-		assert.ErrorContains(t, err, "no read shows the mutation")
-		bubble.Elapse(maxLateness)
-		require.NoError(t, create())
-		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-	})
-}
-
-// TestCheckTriesAFewIDsOnly has a record with many UUIDs, of which one is that of the customer.
-func TestCheckTriesAFewIDsOnly(t *testing.T) {
-	for count, want := range map[int]error{16: nil, 17: idempotency.ErrAnswerLost} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-			client := process()
-			create := func() error {
-				_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
-				return err
-			}
-			service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
-			require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-			uuids := []string{service.Snapshot().Customers[0].ID}
-			for len(uuids) < count {
-				uuids = append(uuids, uuid.NewString())
-			}
-			body := fake.Must(json.Marshal(map[string]any{"ids": uuids}))
-			service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, string(body)))
-			require.ErrorIs(t, create(), want)
-		})
-	}
-}
-
-// readOnly is a store with a failing Replace.
-type readOnly struct{ store.Store }
-
-func (readOnly) Replace(context.Context, []store.Entry) (int, error) { return 0, errStore }
-
-// TestStoreThatFailsIsReported has a store that fails under Resolve and under Forget.
+// TestStoreThatFailsIsReported has a store with failures under Resolve and under Forget.
 func TestStoreThatFailsIsReported(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
@@ -194,30 +105,341 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 	})
 }
 
-// TestRejectedResendOfADoneMutationIsDone has a service that cuts the response to a calculation,
-// and rejects the resend: the error still says that the mutation happened, and no other calculation
-// waits for it.
-func TestRejectedResendOfADoneMutationIsDone(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		const route = "POST /api/Calculation/application-invoice-calculation"
-		client := process()
-		o := newOrder(service)
-		calculate := func(key string) error {
-			ctx := lending.WithIdempotencyKey(t.Context(), key)
-			_, err := client.Calculation.Invoice(ctx, o.application, fake.Invoice())
+// TestCheckEndsAbandonedDoubts calls Check as a worker does, with a client of its own. If a read
+// can tell, the mutation is done or free. Otherwise the mutation needs a review. No lock is held.
+func TestCheckEndsAbandonedDoubts(t *testing.T) {
+	const withdrawRoute = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		prepareOrder(t, client, &o)
+		lose := func(route string, fault lendingtest.Fault, call func(context.Context) error, key string) {
+			service.Fail(route, fault)
+			require.ErrorIs(t, call(lending.WithIdempotencyKey(t.Context(), key)), lending.ErrMayHaveHappened)
+		}
+		create := func(customer lending.CustomerID) func(context.Context) error {
+			return func(ctx context.Context) error {
+				request := o.request()
+				request.CustomerID = customer
+				_, err := client.Applications.Create(ctx, request, nil)
+				return err
+			}
+		}
+		someone := func() lending.CustomerID {
+			return fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+		}
+		before, after := lendingtest.Fault{ResetBefore: true}, lendingtest.Fault{ResetAfter: true}
+		lose(createApplicationRoute, after, create(someone()), "done")
+		lose(createApplicationRoute, before, create(someone()), "free")
+		lose(createApplicationRoute, lendingtest.Fault{CutBody: 3}, create(someone()), "cut")
+		lose(createApplicationRoute, lendingtest.Fault{Late: time.Minute}, create(someone()), "late")
+		lose(withdrawRoute, after, func(ctx context.Context) error {
+			_, err := client.Loans.WithdrawInvoice(ctx, o.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()})
+			return err
+		}, "person")
+		lose(renameRoute, before, func(ctx context.Context) error {
+			_, err := client.Applications.UpdateName(ctx, o.application, "New")
+			return err
+		}, "value")
+		lose(fake.CreateRoute, after, func(ctx context.Context) error {
+			_, err := client.Applications.CreateCustomer(ctx, fake.Ada())
+			return err
+		}, "address")
+		for calls, begun := 0, time.Now(); time.Since(begun) <= 2*maxLateness; calls++ {
+			require.Less(t, calls, 40, "it does not spin")
+			next := fake.Must(log.Check(t.Context(), client))
+			require.Positive(t, next)
+			bubble.Elapse(next)
+		}
+		executed := service.Executed(createApplicationRoute)
+		for key, want := range map[string]store.State{
+			"done": store.Done, "free": store.Free, "cut": store.Done, "late": store.Done,
+			"person": store.NeedsReview, "value": store.InDoubt, "address": store.InDoubt,
+		} {
+			entry := fake.Must(entries.Load(t.Context(), ":"+key))
+			assert.Equal(t, want, entry.State, key)
+			assert.Equal(t, key == "value", entry.Lock != "", key)
+			assert.NotContains(t, string(entry.Data), fake.Ada().Email)
+		}
+		assert.Equal(t, executed, service.Executed(createApplicationRoute), "it sends nothing")
+		_, err := log.Check(t.Context(), nil)
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
+	})
+}
+
+func TestSweepRemovesResponses(t *testing.T) {
+	opts := &idempotency.Options{KeepAnswers: time.Hour, MaxAnswer: 200}
+	withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		log := fake.Must(idempotency.NewLog(entries, opts))
+		user := fake.Newcomer()
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
+		swept := fake.Must(log.Sweep(t.Context()))
+		assert.Zero(t, swept)
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
+		bubble.Elapse(time.Hour)
+		for _, want := range []int{1, 0} {
+			assert.Equal(t, want, fake.Must(log.Sweep(t.Context())))
+		}
+		kept := string(fake.Must(log.Lookup(t.Context(), "the/key")).Answer())
+		assert.Contains(t, kept, `"id"`)
+		assert.NotContains(t, kept, "firstName", "nothing of a person is kept")
+		customer := fake.Must(client.Applications.CreateCustomer(ctx, user))
+		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+
+		loan := service.AddLoan(lendingtest.Loan{CustomerID: service.Snapshot().Customers[0].ID})
+		invoice := func() error {
+			id := fake.Must(lending.ParseApplicationID(loan.ApplicationID))
+			_, err := client.Calculation.Invoice(lending.WithIdempotencyKey(t.Context(), "large"), id, fake.Invoice())
 			return err
 		}
-		service.Fail(route, lendingtest.Fault{CutBody: 3})
-		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(calculate("old")))
+		require.NoError(t, invoice())
+		require.NoError(t, invoice(), "it was too large to be kept, and is calculated again")
+	})
+}
+
+// TestSweepSkipsOtherNamespacesAndYoungEntries has answers of another namespace, and answers that are younger
+// than MaxLateness: a late owner may still compare itself with them.
+func TestSweepSkipsOtherNamespacesAndYoungEntries(t *testing.T) {
+	opts := &idempotency.Options{KeepAnswers: time.Second, Namespace: "a"}
+	withStore(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
+		for _, key := range []string{"a:1", "b:1"} {
+			data := []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`)
+			entry := store.Entry{Key: key, State: store.Done, Data: data}
+			require.NoError(t, entries.Save(t.Context(), entry))
+		}
+		log := fake.Must(idempotency.NewLog(entries, opts))
+		bubble.Elapse(maxLateness - time.Second)
+		assert.Zero(t, fake.Must(log.Sweep(t.Context())))
+		bubble.Elapse(time.Second)
+		assert.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
+		assert.Equal(t, store.Done, fake.Must(entries.Load(t.Context(), "b:1")).State)
+	})
+}
+
+// replacing calls before each Replace of a store.
+type replacing struct {
+	store.Store
+	before func(entries []store.Entry)
+}
+
+func (s replacing) Replace(ctx context.Context, entries []store.Entry) (int, error) {
+	s.before(entries)
+	return s.Store.Replace(ctx, entries)
+}
+
+// TestSweepGoesOn has more entries that cannot be read than a page, and entries that another
+// process changes meanwhile: all others are forgotten.
+func TestSweepGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const unreadable, readable, changed = 1100, 1300, 3
+		entries := store.NewMemory()
+		for i := range unreadable + readable {
+			entry := store.Entry{Key: fmt.Sprintf(":%04d", i), State: store.Done, Data: []byte("?")}
+			if i >= unreadable {
+				entry.Data = []byte(`{"request":{"route":"POST /a"},"response":{"status":200}}`)
+			}
+			require.NoError(t, entries.Save(t.Context(), entry))
+		}
+		bubble.Elapse(time.Hour)
+		changes := 0
+		other := replacing{entries, func(page []store.Entry) {
+			if changes < changed && len(page) > 0 {
+				changes++
+				assert.NoError(t, entries.Save(t.Context(), fake.Must(loaded(entries, page[len(page)-1].Key))))
+			}
+		}}
+		log := fake.Must(idempotency.NewLog(other, &idempotency.Options{KeepAnswers: time.Hour}))
+		n, err := log.Sweep(t.Context())
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		last := changes
+		require.Positive(t, last)
+		assert.Equal(t, readable-last, n)
+		changes = changed // no more
+		bubble.Elapse(time.Hour)
+		n, err = log.Sweep(t.Context())
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		assert.Equal(t, last, n, "they were saved an hour ago")
+	})
+}
+
+// TestSweepHoldsAPage sweeps answers of 1 MB, which take less room than two pages at a time.
+func TestSweepHoldsAPage(t *testing.T) {
+	const n = 24 // twice the limit of a page
+	entries := store.NewMemory()
+	answer := strings.Repeat("eHh4", 1<<18)
+	for i := range n {
+		entry := store.Entry{Key: fmt.Sprint(":", i), State: store.Done}
+		entry.Data = fmt.Appendf(nil, `{"request":{"route":"POST /a"},"response":{"status":200,"body":"%s"}}`, answer)
+		require.NoError(t, entries.Save(t.Context(), entry))
+	}
+	largest, live := uint64(0), func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := live()
+	watched := replacing{entries, func([]store.Entry) { largest = max(largest, live()) }}
+	opts := &idempotency.Options{KeepAnswers: time.Nanosecond, MaxLateness: time.Nanosecond}
+	assert.Equal(t, n, fake.Must(fake.Must(idempotency.NewLog(watched, opts)).Sweep(t.Context())))
+	assert.Less(t, largest, before+3*store.PageBytes, "the store itself holds %d bytes", before)
+}
+
+// TestSweepDeletesEffectsOfLocks creates an application, whose lock remembers it for
+// MaxLateness.
+func TestSweepDeletesEffectsOfLocks(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		fake.Must(client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "a/create"),
+			newOrder(service).request(), nil))
+		remembered := func() int {
+			filter := store.Filter{Prefix: "#", States: []store.State{store.Free}, Limit: 10}
+			return len(fake.Must(entries.List(t.Context(), filter)))
+		}
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		bubble.Elapse(maxLateness - time.Second)
+		fake.Must(log.Sweep(t.Context()))
+		require.Equal(t, 1, remembered())
+		bubble.Elapse(time.Second)
+		fake.Must(log.Sweep(t.Context()))
+		assert.Zero(t, remembered())
+	})
+}
+
+// TestForgetEndsAnOrder deletes the keys of an order and leaves those of all others, whose
+// names are alike.
+func TestForgetEndsAnOrder(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		rename := func(key string) {
+			t.Helper()
+			fake.Must(client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), key), o.application, key))
+		}
+		keys := []string{"order-4/a", "order-4/b", "order-42/a", "order-4", "order-4-a", "order-4a"}
+		for _, key := range keys {
+			rename(key)
+		}
+		log := fake.Must(idempotency.NewLog(entries, nil))
 		bubble.Elapse(maxLateness)
-		service.Fail(route, lendingtest.Fault{Status: http.StatusBadRequest})
-		err := calculate("old")
-		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-		var failed *lending.Error
-		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, http.StatusBadRequest, failed.StatusCode)
-		require.NoError(t, calculate("new"))
-		bubble.Elapse(failed.RetryAfter)
-		require.NoError(t, calculate("old"))
+		for _, test := range []struct {
+			keys string
+			want int
+		}{{"order-4/", 2}, {"order-4/", 0}, {"order-4", 1}, {"order", 0}, {"none", 0}, {"order-", 3}} {
+			n, err := log.Forget(t.Context(), test.keys)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, n, test.keys)
+		}
+		sent := service.Executed(renameRoute)
+		rename("order-4/a")
+		assert.Equal(t, sent+1, service.Executed(renameRoute), "the caller has said that nobody calls it again")
+		_, err := log.Forget(t.Context(), "")
+		require.ErrorContains(t, err, "must not be empty")
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-5", State: store.Done, Data: []byte("?")}))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-5/a", State: store.Done, Data: []byte("?")}))
+		bubble.Elapse(maxLateness)
+		for _, keys := range []string{"order-5", "order-5/"} {
+			_, err = log.Forget(t.Context(), keys)
+			require.ErrorIs(t, err, store.ErrCorrupt)
+		}
+	})
+}
+
+// TestForgetRefusesAnUnfinishedOrder has an unfinished mutation of the order: nothing is
+// deleted, and the error says when to call again.
+func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		state store.State
+		lock  string
+		data  string
+		want  error
+		after time.Duration
+	}{
+		{"in flight", store.Sent, "lock", `"send":{"lease":60000000000}`, idempotency.ErrInProgress, time.Minute},
+		{"its process has died", store.Sent, "lock", `"send":{}`, idempotency.ErrInDoubt, 0},
+		{"in doubt", store.InDoubt, "lock", `"send":{"number":1}`, idempotency.ErrInDoubt, 0},
+		{"needs review", store.NeedsReview, "", `"send":{"number":1}`, idempotency.ErrNeedsReview, 0},
+		{"about to be sent", store.Free, "lock", `"send":{}`, idempotency.ErrInProgress, maxLateness},
+		{"has just ended", store.Done, "", `"send":{"number":1}`, idempotency.ErrInProgress, maxLateness},
+		{"sent twice", store.Done, "lock", `"hold":330000000000`, idempotency.ErrInProgress, maxLateness + 30*time.Second},
+		{"cannot be read", store.InDoubt, "lock", `?`, idempotency.ErrInDoubt, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
+				save := func(key string, state store.State, lock, data string) {
+					require.NoError(t, entries.Save(t.Context(), store.Entry{
+						Key: key, State: state, Lock: lock, Data: fmt.Appendf(nil, `{"request":{"route":"POST /a"}%s}`, data),
+					}))
+				}
+				save(":a/0", store.Done, "", "")
+				save(":a/2", store.Forgotten, "", "")
+				bubble.Elapse(maxLateness)
+				save(":a/1", test.state, test.lock, ","+test.data)
+				log := fake.Must(idempotency.NewLog(entries, nil))
+				for range 2 {
+					n, err := log.Forget(t.Context(), "a/")
+					require.ErrorIs(t, err, test.want)
+					assert.Zero(t, n)
+					var failed *idempotency.Error
+					require.ErrorAs(t, err, &failed)
+					assert.Equal(t, "a/1", failed.Key)
+					assert.Equal(t, test.after, failed.RetryAfter)
+				}
+				n, err := log.Forget(t.Context(), "a/1")
+				require.Error(t, err)
+				assert.Zero(t, n)
+				if test.after > 0 {
+					bubble.Elapse(test.after)
+					_, err = log.Forget(t.Context(), "a/")
+					assert.Equal(t, test.state == store.Sent, err != nil, "it has died or ended")
+				}
+			})
+		})
+	}
+}
+
+// TestSweepKeepsNoRecordWithoutAnID sweeps a response with more than ids. The log still knows that
+// the mutation happened.
+func TestSweepKeepsNoRecordWithoutAnID(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		answer := json.RawMessage(`[{"name":"Ada"},{"id":"00000001-0001-4000-8000-000000000009","name":"Grace"}]`)
+		check := func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened(answer), nil }
+		ctx, requests := withKey(t.Context(), "batch"), []lending.ApplicationRequest{o.request()}
+		service.Fail("POST /api/ApplicationBulk/create-applications", lendingtest.Fault{ResetAfter: true})
+		_, err := client.Bulk.CreateApplications(ctx, requests)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		fake.Must(client.Bulk.CreateApplications(idempotency.WithCheck(ctx, check), requests))
+		bubble.Elapse(31 * 24 * time.Hour)
+		require.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
+		assert.Nil(t, fake.Must(log.Lookup(t.Context(), "batch")).Answer())
+		_, err = client.Bulk.CreateApplications(ctx, requests)
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+		assert.Equal(t, lending.OutcomeDone, fake.Must(log.Lookup(t.Context(), "batch")).Outcome)
+	})
+}
+
+// TestDoneEntryIsSmall creates an application for a customer who has hundreds: the entry does
+// not keep the snapshot, and a tombstone keeps only the fields for the comparison of requests.
+func TestDoneEntryIsSmall(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		for range 400 {
+			fake.Must(client.Applications.Create(t.Context(), o.request(), nil))
+		}
+		create := func() lending.ApplicationID {
+			return fake.Must(client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "a/create"), o.request(), nil))
+		}
+		id := create()
+		size := func() int { return len(fake.Must(entries.Load(t.Context(), ":a/create")).Data) }
+		assert.Less(t, size(), 800)
+		assert.Equal(t, id, create())
+		remembered := store.Filter{Prefix: "#", States: []store.State{store.Free}, Limit: 10}
+		assert.Less(t, len(fake.Must(entries.List(t.Context(), remembered))[0].Data), 400)
+
+		bubble.Elapse(31 * 24 * time.Hour)
+		require.Equal(t, 1, fake.Must(fake.Must(idempotency.NewLog(entries, nil)).Sweep(t.Context())))
+		assert.Less(t, size(), 500)
+		assert.Equal(t, id, create(), "an id says nothing of a person")
 	})
 }

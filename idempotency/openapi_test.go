@@ -20,9 +20,9 @@ import (
 var describedRoute = regexp.MustCompile("(?m)^  (/\\S+):\n    (get|post):\n.*\n" +
 	"      operationId: (.+)\n((?:      x-.*\n)*)")
 
-// TestDescriptionSaysWhatMayBeRepeated compares the extensions of lendingtest/openapi.yaml with testdata/routes.tsv,
+// TestDescriptionNamesRepeatableRoutes compares the extensions of lendingtest/openapi.yaml with testdata/routes.tsv,
 // the table of checks, the reads that an error names, and the types of package lending.
-func TestDescriptionSaysWhatMayBeRepeated(t *testing.T) {
+func TestDescriptionNamesRepeatableRoutes(t *testing.T) {
 	const path = "../lendingtest/openapi.yaml"
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func extensions(t *testing.T, r catalog.Route, operations map[string]string) str
 	return lines
 }
 
-// secretsOf returns the parameters and the fields that are a Secret in package lending.
+// secretsOf returns the parameters and fields of type Secret in package lending.
 func secretsOf(t *testing.T, r catalog.Route) (names []string) {
 	t.Helper()
 	service, method, _ := strings.Cut(r.Name, ".")

@@ -12,40 +12,18 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// read makes the check.
-func (t *target) read(ctx context.Context, row route) (snapshot, error) {
-	switch row.reads {
-	case readsCustomer, readsCustomers:
-		return checkCustomers(ctx, t)
-	case readsApplications:
-		return checkApplications(ctx, t)
-	case readsOffer:
-		return checkProcessing(ctx, t)
-	case readsApplicants:
-		return checkApplicants(ctx, t)
-	case readsWithdrawals:
-		return checkWithdrawals(ctx, t)
-	case readsSubscription:
-		return checkSubscription(ctx, t)
-	case noReads:
-	}
-	return snapshot{Count: -1}, nil
-}
-
-// rebuild returns the response of a mutation that happened, or nil if no read shows the response.
-func (t *target) rebuild(ctx context.Context, row route, before *snapshot, after snapshot) ([]byte, error) {
-	switch {
-	case !row.rebuilds:
-	case row.reads == readsCustomer:
-		return rebuiltCustomer(ctx, t, after)
-	case row.reads == readsCustomers:
-		return rebuiltCustomers(ctx, t)
-	case row.reads == readsApplications:
-		return rebuiltApplication(ctx, t, before, after)
-	case row.reads == readsOffer:
-		return rebuiltOffer(ctx, t, after)
-	}
-	return nil, nil
+// checks are the reads of a check, and those that rebuild the response of a mutation that happened.
+var checks = map[reads]struct {
+	read    func(context.Context, *target) (snapshot, error)
+	rebuild func(ctx context.Context, t *target, before *snapshot, after snapshot) ([]byte, error) // nil if no read shows it
+}{
+	readsCustomer:     {checkCustomers, rebuiltCustomer},
+	readsCustomers:    {checkCustomers, rebuiltCustomers},
+	readsApplications: {checkApplications, rebuiltApplication},
+	readsOffer:        {checkProcessing, rebuiltOffer},
+	readsApplicants:   {read: checkApplicants},
+	readsWithdrawals:  {read: checkWithdrawals},
+	readsSubscription: {read: checkSubscription},
 }
 
 // seen returns the snapshot of records: the count and the UUIDs.
@@ -203,7 +181,7 @@ func totalOf(page lending.Record) int {
 	return *said.TotalCount
 }
 
-func rebuiltCustomer(ctx context.Context, t *target, after snapshot) ([]byte, error) {
+func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	id, err := theOne(after.IDs, func(id string) error {
 		customer, _ := lending.ParseCustomerID(id) // a UUID
 		_, err := t.client.Customers.GetByID(ctx, customer)
@@ -216,13 +194,13 @@ func rebuiltCustomer(ctx context.Context, t *target, after snapshot) ([]byte, er
 }
 
 // rebuiltCustomers returns the customers with the e-mail addresses of a batch.
-func rebuiltCustomers(ctx context.Context, t *target) ([]byte, error) {
+func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapshot) ([]byte, error) {
 	customers := listed[customer](t.body)
 	rebuilt := make([]json.RawMessage, len(customers))
 	for i, c := range customers {
 		after, err := customerWith(ctx, t, c.Email)
 		if err == nil {
-			rebuilt[i], err = rebuiltCustomer(ctx, t, after)
+			rebuilt[i], err = rebuiltCustomer(ctx, t, before, after)
 		}
 		if err != nil || rebuilt[i] == nil {
 			return nil, err
@@ -247,7 +225,7 @@ func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after 
 
 // rebuiltOffer returns the UUID of the offer: the only UUID, except the id of the application,
 // that two reads show.
-func rebuiltOffer(ctx context.Context, t *target, after snapshot) ([]byte, error) {
+func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	again, err := offerOf(ctx, t)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ import (
 )
 
 // releasedEntry is a line of a file of entries. Each store keeps its data unchanged: the tests of the
-// stores read the stores of each release, and this one reads the data.
+// stores read the stores of each release. This test reads the data.
 type releasedEntry struct {
 	Call  string          `json:"call"` // of package catalog, whose arguments stay
 	State store.State     `json:"state"`

@@ -15,7 +15,7 @@ import (
 type Restoration struct {
 	By    string        // required: the name of the person
 	Copy  time.Time     // required: the time of the copy
-	Lasts time.Duration // how long the log distrusts the copy; 0 for KeepAnswers
+	Lasts time.Duration // how long restored and unknown keys are in doubt; 0 for KeepAnswers
 }
 
 // Restored tells all logs with the same store and Namespace that the store comes from a copy: the
@@ -98,7 +98,7 @@ func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData
 	return o, nil
 }
 
-// beforeCopy returns a snapshot of the time before a presumed mutation, made of the records that the
+// beforeCopy returns a snapshot of the time before a mutation without a known send, made of the records that the
 // log knows, or nil if the log cannot know them all. The state is that of after, which tells nothing.
 // claimer is the key of another mutation that may have claimed the record.
 func (s *settings) beforeCopy(
@@ -127,7 +127,7 @@ func (s *settings) beforeCopy(
 		made, isKnown := x.made[owner]
 		isWhole := isKnown && now.Restore != nil && now.Restore.Copy.Sub(made.at) < keptWhole
 		hasIDs := row.listsIDs && !row.isOne
-		knowsAll := made.presumed || !now.Forgot && (hasIDs || isWhole)
+		knowsAll := made.afterRestore || !now.Forgot && (hasIDs || isWhole)
 		switch {
 		case x.hasGap || !knowsAll:
 			before = nil

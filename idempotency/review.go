@@ -26,7 +26,7 @@ type Resolution struct {
 // response of the verdict. After [NotHappened], the next call sends the mutation. The entry
 // keeps By and Why.
 //
-// A verdict can be corrected until a call relies on the verdict (a call with the key, or a call
+// A verdict can be corrected until a call uses the verdict (a call with the key, or a call
 // with another key that takes the lock of the mutation), or until [Log.Sweep] removes its response.
 //
 // Resolve fails
@@ -89,7 +89,7 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	case isAbsent && !r.Correct && (d.Doubt.Happened || entry.State == store.Forgotten):
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")
 	case max(d.Send.Number, 1) != cmp.Or(r.Sends, 1):
-		return argumentError("Sends", lending.CodeConflict, "must be the current number of sends: look again, since the mutation may have been sent again")
+		return argumentError("Sends", lending.CodeConflict, "must be the current number of sends: read the key again, since the mutation may have been sent again")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case isAbsent && idle < s.MaxLateness:
@@ -114,8 +114,7 @@ func (s *settings) contradicted(ctx context.Context, key string, f finding, d *e
 	if client == nil || row.byEmail() || !row.canContradict(f, &d.Send) {
 		return nil
 	}
-	of := &target{client: client, ids: d.Request.IDs}
-	after, err := of.read(ctx, row)
+	after, err := checks[row.reads].read(ctx, &target{client: client, ids: d.Request.IDs})
 	switch {
 	case lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
 	case err != nil:

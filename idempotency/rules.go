@@ -51,7 +51,7 @@ func (r route) cannotTell(of *send) string {
 	switch {
 	case r.reads == noReads:
 		return r.reason()
-	case !of.Presumed && (of.Before == nil || of.Before.Count < 0):
+	case !of.AfterRestore && (of.Before == nil || of.Before.Count < 0):
 		return notCounted
 	}
 	return ""
@@ -267,7 +267,7 @@ func (r route) needsNone(f finding) bool { return r.optional || r.unused && f.ve
 
 // canRebuild reports whether a check can find the response of the mutation.
 func (d *entryData) canRebuild() bool {
-	return (d.Send.Before != nil || d.Send.Presumed) && rowOf(d.Request.Route).rebuilds
+	return (d.Send.Before != nil || d.Send.AfterRestore) && rowOf(d.Request.Route).rebuilds
 }
 
 // noResponse is the recorded response of a mutation that happened, and whose response is lost and
@@ -358,7 +358,7 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 
 // reviewed returns the reason of a review.
 func (d *entryData) reviewed(why string) string {
-	if d.Send.Presumed {
+	if d.Send.AfterRestore {
 		why = "the store was restored from a copy, and does not know whether the mutation was sent: " + why
 	}
 	return why

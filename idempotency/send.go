@@ -45,7 +45,7 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 		k.data.Request.Fingerprint = k.changed
 	}
 	deadline, _ := ctx.Deadline()
-	k.nonce, s.Presumed = rand.Text(), false
+	k.nonce, s.AfterRestore = rand.Text(), false
 	k.data.Request.Frozen = true
 	s.Nonce, s.Lease, s.Open, s.IsCallers = k.nonce, time.Until(deadline), true, k.safeToRepeat || k.check != nil
 	s.Number++
@@ -105,7 +105,7 @@ type unsent struct {
 
 // undoUnsent restores the loaded entry if it has the effect of a failed save of this process.
 func (k *keyedCall) undoUnsent() {
-	if u, ok := k.unsent.Load(k.entry.Key); ok && u.(unsent).nonce == k.data.Send.Nonce && k.entry.State == store.Sent {
+	if u, ok := k.unsent.Load(k.entry.Key); ok && u.(unsent).nonce == k.data.Send.Nonce {
 		// Another process may have seen the number: it is not used again.
 		number, all := k.data.Send.Number, k.data.History
 		k.entry.State, k.data = u.(unsent).state, u.(unsent).data
@@ -134,7 +134,7 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 			return k.unsaved(err)
 		}
 	}
-	before, err := k.target.read(ctx, k.row)
+	before, err := checks[k.row.reads].read(ctx, k.target)
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}

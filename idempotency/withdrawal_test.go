@@ -54,7 +54,7 @@ func TestWithdrawalIsConfirmedOnceBesideALateStart(t *testing.T) {
 	}
 }
 
-// TestLateLineOfCreditKeepsTheLock has a withdrawal of a line of credit that can run late, and that may
+// TestLateLineOfCreditKeepsTheLock has a withdrawal of a line of credit that can run late, and may
 // become a withdrawal without a confirmation.
 func TestLateLineOfCreditKeepsTheLock(t *testing.T) {
 	inWithdrawal(t, "line", idempotency.WithdrawLineOfCredit, func(w withdrawal) {

@@ -80,7 +80,7 @@ type Store interface {
 
 	// Replace stores each entry with the next revision, or deletes the entry if its state is "".
 	// It returns the number of replaced entries. Replace skips entries whose stored revision
-	// differs. It takes no locks: Lock is the present lock of the entry, or "" to give up the
+	// differs. It takes no locks: Lock is the current lock of the entry, or "" to give up the
 	// lock. After an error some entries can be replaced.
 	Replace(ctx context.Context, entries []Entry) (int, error)
 

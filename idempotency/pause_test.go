@@ -1,7 +1,6 @@
 package idempotency_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -29,38 +28,6 @@ import (
 var incident = idempotency.Decision{By: "kim", Why: "withdrawals are doubled"}
 
 const standingKey = "!standing"
-
-// watched is a store whose operations wait for a function of the test.
-type watched struct {
-	store.Store
-	load func(key string) error
-	save func(store.Entry)
-}
-
-func (w *watched) Load(ctx context.Context, key string) (*store.Entry, error) {
-	if w.load != nil {
-		if err := w.load(key); err != nil {
-			return nil, err
-		}
-	}
-	return w.Store.Load(ctx, key)
-}
-
-func (w *watched) Save(ctx context.Context, entry store.Entry) error {
-	if w.save != nil {
-		w.save(entry)
-	}
-	return w.Store.Save(ctx, entry)
-}
-
-// creation returns a function that creates a customer with a key.
-func creation(t *testing.T, client *lending.Client, user lending.UserRequest) func(key string) error {
-	t.Helper()
-	return func(key string) error {
-		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), user)
-		return err
-	}
-}
 
 func TestPausedLogSendsNothingAndTellsWho(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
@@ -149,7 +116,7 @@ func TestPauseNeedsAPersonAndAReason(t *testing.T) {
 }
 
 // TestNoReplicaBeginsToSendAfterAPause has three replicas send all the time, through a store and to
-// a service that answer within half a second. The pause comes at another moment in each round.
+// a service with answers within half a second. The pause comes at another moment in each round.
 func TestNoReplicaBeginsToSendAfterAPause(t *testing.T) {
 	for round := range 10 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {

@@ -1,7 +1,11 @@
 package idempotency_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +106,32 @@ func TestMembersOfANewerReleaseSurviveInLists(t *testing.T) {
 		assert.Contains(t, string(lock.Data), `"later":[7]`)
 		assert.Contains(t, string(lock.Data), `"later":{"a":9}`)
 		assert.Equal(t, 2, strings.Count(string(lock.Data), `"ids"`))
+	})
+}
+
+// TestStoredFormatIsRead has a stored entry. After a change of the form or of the fingerprint, an
+// update of a program would get all its keys refused.
+func TestStoredFormatIsRead(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user := lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("a"), MobileNumber: "4155550100",
+		}
+		mac := hmac.New(sha256.New, []byte("SALT"))
+		mac.Write([]byte(`{"email":"ada@example.com","firstName":"Ada","lastName":"Lovelace","mobileNumber":"4155550100"}`))
+		username := fake.Credentials(&lendingtest.Server{Service: service}).Username
+		account := sha256.Sum256([]byte(`["https" "lending.example" "443" "" "` + username + `"]`))
+		kept := fmt.Sprintf(`{"request":{"frozen":true,"route":"POST /api/Application/create-customer","account":"%x",`+
+			`"fingerprint":%q,"salt":"SALT"},"response":{"status":200,"media":"application/json","body":%q}}`,
+			account, base64.StdEncoding.EncodeToString(mac.Sum(nil)),
+			base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{
+			Key: ":the/key", State: store.Done,
+			Data: []byte(kept),
+		}))
+		customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), user)
+		require.NoError(t, err)
+		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())
+		assert.Zero(t, service.Executed(fake.CreateRoute))
 	})
 }

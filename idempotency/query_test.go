@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -19,12 +20,71 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestKeysShowWhatAPersonNeeds has mutations in every state, and looks at what their entries say.
-func TestKeysShowWhatAPersonNeeds(t *testing.T) {
+func TestCountsByState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		entries := store.NewMemory()
+		log, err := idempotency.NewLog(entries, &idempotency.Options{Namespace: "live"})
+		require.NoError(t, err)
+		save := func(namespace string, state store.State, number int) {
+			for n := range number {
+				entry := store.Entry{Key: fmt.Sprintf("%s:%s %d", namespace, state, n), State: state}
+				entry.Data = []byte(`{"request":{"route":"POST /a"},"send":{"lease":36000000000000,"isCallers":true}}`)
+				require.NoError(t, entries.Save(t.Context(), entry))
+			}
+		}
+		counts, err := log.Counts(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, idempotency.Counts{}, counts)
+		save("live", store.NeedsReview, 2)
+		<-time.After(time.Hour)
+		save("live", store.Sent, 1003)
+		save("live", store.Done, 3)
+		save("sandbox", store.InDoubt, 3)
+		<-time.After(time.Hour)
+		counts, err = log.Counts(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, idempotency.Counts{
+			Sent:        idempotency.StateCount{Count: 1000, Oldest: time.Hour},
+			NeedsReview: idempotency.StateCount{Count: 2, Oldest: 2 * time.Hour},
+		}, counts)
+	})
+}
+
+type downStore struct{ store.Store }
+
+func (downStore) Load(context.Context, string) (*store.Entry, error) {
+	return nil, errors.New("SECRET")
+}
+
+func (downStore) List(context.Context, store.Filter) ([]store.Entry, error) {
+	return nil, errors.New("SECRET")
+}
+
+func TestLogIsReady(t *testing.T) {
+	t.Parallel()
+	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	require.NoError(t, err)
+	require.NoError(t, log.Ready(t.Context()))
+	down, err := idempotency.NewLog(downStore{}, nil)
+	require.NoError(t, err)
+	err = down.Ready(t.Context())
+	require.ErrorIs(t, err, idempotency.ErrStore)
+	require.EqualError(t, err,
+		"lending/idempotency: the store of the log failed: failed (*errors.errorString); check the store, then call again")
+	_, err = down.Counts(t.Context())
+	require.ErrorIs(t, err, idempotency.ErrStore)
+	require.Error(t, new(idempotency.Log).Ready(t.Context()))
+	_, err = new(idempotency.Log).Counts(t.Context())
+	require.Error(t, err)
+}
+
+// TestKeysShowTheReviews has mutations in every state, and reads the statuses of their keys.
+func TestKeysShowTheReviews(t *testing.T) {
 	type mutation struct {
 		name, route string
 		call        func(context.Context, *lending.Client, order) error
-		faults      []lendingtest.Fault // one for each call, an empty one for none
+		faults      []lendingtest.Fault // for each call; empty for none
 		resolve     *idempotency.Resolution
 		want        idempotency.KeyStatus
 		ids         func(order) map[string]string
@@ -105,7 +165,7 @@ func TestKeysShowWhatAPersonNeeds(t *testing.T) {
 				require.Len(t, entries, 1)
 				test.want.Key, test.want.Route = "order-42/step", test.route
 				test.want.Age, test.want.IDs = time.Minute, test.ids(o)
-				entries[0].Position, entries[0].History = "", nil // see TestHistoryTellsWhatHappened
+				entries[0].Position, entries[0].History = "", nil // see TestHistoryListsTheChanges
 				assert.Equal(t, test.want, entries[0])
 			})
 		})
@@ -149,7 +209,7 @@ func TestEntryInFlightSaysFromWhenItCanBeDecided(t *testing.T) {
 }
 
 // TestEntriesComeInPages goes through more entries than a page holds, in every state, and meets
-// one that cannot be read.
+// an unreadable entry.
 func TestEntriesComeInPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entries := store.NewMemory()
@@ -205,5 +265,48 @@ func TestEntriesComeInPages(t *testing.T) {
 		}
 		_, err := log.Keys(t.Context(), idempotency.Filter{After: "nowhere"})
 		require.ErrorIs(t, err, store.ErrPosition)
+	})
+}
+
+// TestLookupNeedsNoRequest asks for the state and the answer of a key, which nothing prints.
+func TestLookupNeedsNoRequest(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		client, user := process(), fake.Newcomer()
+		create := func(key string, u lending.UserRequest) {
+			_, _ = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), u)
+		}
+		create("done", user)
+		create("refused", user)
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
+		create("lost", fake.Newcomer())
+		service.Fail(fake.CreateRoute, lendingtest.Fault{CutBody: 4})
+		create("cut", fake.Newcomer())
+		arrived := len(service.Requests())
+		for _, test := range []struct {
+			key     string
+			state   store.State
+			outcome lending.Outcome
+			answer  bool
+		}{
+			{"never used", store.Free, lending.OutcomeNotSent, false},
+			{"refused", store.Free, lending.OutcomeNotSent, false},
+			{"lost", store.InDoubt, lending.OutcomeUnknown, false},
+			{"cut", store.InDoubt, lending.OutcomeDone, false},
+			{"done", store.Done, lending.OutcomeDone, true},
+		} {
+			r := fake.Must(log.Lookup(t.Context(), test.key))
+			assert.Equal(t, test.key, r.Key)
+			assert.Equal(t, test.state, r.State, test.key)
+			assert.Equal(t, test.outcome, r.Outcome, test.key)
+			assert.Equal(t, test.answer, r.Answer() != nil, test.key)
+			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", r, *r, r), user.Email)
+		}
+		never := fake.Must(log.Lookup(t.Context(), "never used")).KeyStatus
+		assert.Equal(t, idempotency.KeyStatus{Key: "never used", State: store.Free}, never)
+		assert.Contains(t, string(fake.Must(log.Lookup(t.Context(), "done")).Answer()), user.Email)
+		assert.Len(t, service.Requests(), arrived)
+		var none *idempotency.Log
+		_, err := none.Lookup(t.Context(), "done")
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
 	})
 }

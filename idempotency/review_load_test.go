@@ -94,7 +94,7 @@ func TestFewOrdersNeedAPerson(t *testing.T) {
 	}
 }
 
-// crowd onboards customers, one after the other.
+// crowd onboards customers in a row.
 type crowd struct {
 	service *lendingtest.Service
 	entries store.Store

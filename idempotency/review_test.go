@@ -2,11 +2,13 @@ package idempotency_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -27,6 +30,56 @@ func corrects(v idempotency.Verdict) idempotency.Resolution {
 	r := says(v)
 	r.Correct = true
 	return r
+}
+
+func TestResolveEndsAReview(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		const sendLink = "POST /api/Application/send-application-link"
+		send := func() error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
+		}
+		resolve := func(v idempotency.Verdict) error {
+			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+				By: "ada", Why: "asked the customer",
+				Verdict: v,
+			})
+		}
+		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError), "there is no such command")
+		service.Fail(sendLink, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
+		bubble.Elapse(time.Minute)
+
+		inDoubt, err := log.Keys(t.Context(), doubtful)
+		require.NoError(t, err)
+		require.Len(t, inDoubt, 1)
+		inDoubt[0].Position = ""
+		assert.Equal(t, idempotency.KeyStatus{
+			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
+			IDs:         map[string]string{"applicationId": o.application.String()},
+			NeedsPerson: true, Why: "no published field shows it", NotHappenedAfter: maxLateness - time.Minute,
+			History: []idempotency.Change{
+				{State: store.Sent, Age: time.Minute, Sends: 1},
+				{State: store.InDoubt, Age: time.Minute, Sends: 1, Why: "connection reset"},
+				{State: store.NeedsReview, Age: time.Minute, Sends: 1, Why: "no published field shows it"},
+			},
+		}, inDoubt[0])
+		err = resolve(idempotency.NotHappened())
+		require.ErrorIs(t, err, idempotency.ErrInDoubt, "it can still be executed")
+		var refused *idempotency.Error
+		require.ErrorAs(t, err, &refused)
+		bubble.Elapse(refused.RetryAfter)
+		require.NoError(t, resolve(idempotency.NotHappened()))
+		require.NoError(t, send())
+		assert.Equal(t, 1, service.Executed(sendLink))
+		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError),
+			"it is not in doubt any more")
+		inDoubt, err = log.Keys(t.Context(), doubtful)
+		require.NoError(t, err)
+		assert.Empty(t, inDoubt)
+		require.ErrorAs(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{}), new(*lending.ArgumentError))
+	})
 }
 
 // TestVerdictHasTheShapeOfTheAnswer offers answers of right and of wrong shapes to a mutation of
@@ -82,7 +135,7 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 	}
 }
 
-// keyedLoss has a mutation whose request is lost, with a log and a call that is made again.
+// keyedLoss has a mutation with a lost request, its log, and a function for the next call.
 func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log, func() (any, error))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +150,7 @@ func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log,
 	})
 }
 
-// TestVerdictIsCorrected until a call relies on it.
+// TestVerdictIsCorrected until a call uses the verdict.
 func TestVerdictIsCorrected(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
@@ -139,7 +192,7 @@ func TestVerdictIsCorrected(t *testing.T) {
 	})
 }
 
-// TestVerdictOfALockIsCorrected until another mutation has the lock. What the wrong verdict has
+// TestVerdictOfALockIsCorrected until another mutation has the lock. The record that the wrong verdict has
 // left is not believed afterwards, while reads lag.
 func TestVerdictOfALockIsCorrected(t *testing.T) {
 	for _, test := range []struct {
@@ -160,7 +213,7 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 				require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
-				wrong := idempotency.Happened(o.application) // an older one
+				wrong := idempotency.Happened(o.application) // an older application
 				require.NoError(t, log.Resolve(t.Context(), "first", says(wrong)))
 				if test.goesOn {
 					require.NoError(t, create("second"))
@@ -179,9 +232,9 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 	}
 }
 
-// TestVerdictOfAnOlderLookIsRefused has two people look at a mutation that was sent once. The verdict
-// of the first lets it be sent again; that of the second is about the first send alone.
-func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
+// TestVerdictOnEarlierSendIsRefused has two people look at a mutation after its first send. The verdict
+// of the first person allows a resend. The verdict of the second person is about the first send only.
+func TestVerdictOnEarlierSendIsRefused(t *testing.T) {
 	const link = "POST /api/Application/send-application-link"
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
@@ -207,27 +260,6 @@ func TestVerdictOfAnOlderLookIsRefused(t *testing.T) {
 		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
 		assert.Equal(t, 1, service.Executed(link))
 		require.NoError(t, decide(2), "it is about the second send")
-	})
-}
-
-// TestNumberOfASendIsNotUsedAgain has a rejected send before the send in doubt: a look at the first
-// send is no look at the second.
-func TestNumberOfASendIsNotUsedAgain(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
-		o, client := newOrder(service), process()
-		send := func() error {
-			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
-		}
-		service.Fail(link, lendingtest.Fault{Status: 429})
-		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(send()))
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		r := says(idempotency.NotHappened())
-		r.Sends = 1
-		assert.Equal(t, "Sends conflict", catalog.Refused(t, log.Resolve(t.Context(), "the/key", r)))
-		assert.Equal(t, 2, fake.Must(log.Keys(t.Context(), doubtful))[0].Sends)
 	})
 }
 
@@ -340,7 +372,7 @@ func TestVerdictNamesTheOfferOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestVerdictIsHeldAgainstTheCheck has a person not find what the check of the route shows.
+// TestVerdictIsHeldAgainstTheCheck has a person decide against the check of the route.
 func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -370,4 +402,95 @@ func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReviewShowsTheReasonOfTheLastSend and no words about an earlier send.
+func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
+		resend := func() error {
+			_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
+			return err
+		}
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			By: "ada", Why: "it is not there",
+			Verdict: idempotency.NotHappened(),
+		}))
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+		assert.Equal(t, "no published field shows it", fake.Must(log.Keys(t.Context(), doubtful))[0].Why)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			By: "ada", Why: "it came", Sends: 2,
+			Verdict: idempotency.Happened(nil),
+		}))
+		require.NoError(t, resend())
+		assert.Equal(t, "it came", fake.Must(log.Lookup(t.Context(), "the/key")).Why)
+	})
+}
+
+// TestReviewOfAnUncountedSendSaysSo has a send with the caller's check, before which the log makes none of
+// its own. Another mutation takes the lock, and the reason for the person is the missing count.
+func TestReviewOfAnUncountedSendSaysSo(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		create := newOrder(service).creates(t, process())
+		nobodyKnows := func(context.Context) (idempotency.Verdict, error) { return idempotency.Verdict{}, errStore }
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create("first", withCheck(nobodyKnows)), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, create("second"))
+		assert.Equal(t, 1, service.Arrived(fake.ListRoute), "the second is counted, and the first cannot be")
+		first := fake.Must(log.Lookup(t.Context(), "first"))
+		assert.Equal(t, store.NeedsReview, first.State)
+		assert.Equal(t, "the count of records before the send is not known", first.Why)
+	})
+}
+
+// TestLaterReadEndsNoReview has a changed status without an offer after a processing. A later read
+// shows an offer: nobody knows whose offer it is.
+func TestLaterReadEndsNoReview(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
+			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
+		}).ID))
+		ctx := lending.WithIdempotencyKey(t.Context(), "process")
+		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
+		_, err := client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		service.Answer(fake.StatusRoute, wire.Answer(http.StatusOK, `"Declined"`))
+		bubble.Elapse(maxLateness)
+		_, err = client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		require.ErrorContains(t, err, "there is no new offer, but the status has changed")
+		_, err = client.Applications.Process(t.Context(), id) // by somebody without a key
+		require.NoError(t, err)
+		_, err = client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+	})
+}
+
+// The entry has who decided and why, and the answer of the person, also if it is larger than
+// MaxAnswer: a verdict without an effect would help nobody.
+func TestResolutionIsKept(t *testing.T) {
+	opts := &idempotency.Options{MaxAnswer: 37}
+	withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
+		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
+		resend := func() error {
+			_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
+			return err
+		}
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			By: "Grace", Why: "asked the customer", Verdict: idempotency.Happened(o.application), // 38 bytes
+		}))
+		entry := fake.Must(entries.Load(t.Context(), ":the/key"))
+		assert.Contains(t, string(entry.Data), "Grace")
+		assert.Contains(t, string(entry.Data), "asked the customer")
+		require.NoError(t, resend())
+	})
 }
