@@ -21,7 +21,7 @@ var limits = []struct {
 	limit, older int
 }{{"what", 2, 12}, {"it", 14, 18}, {"that", 14, 21}, {"one", 3, 9}}
 
-var older = []string{"tests of .", "tests of idempotency", "tests of internal", "tests of lendingtest"}
+var older = []string{"tests of .", "tests of internal", "tests of lendingtest"}
 
 var (
 	word       = regexp.MustCompile(`[\pL\d'][\pL\d'-]*`)
