@@ -181,7 +181,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 		asked = backoff.RetryAfter(x.answer.Header)
 	}
 	wait = asked + backoff.After(x.attempts, firstBackoff, maxBackoff)
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(time.Now().Add(wait)) {
 		if resp != nil { // the error then has status and errNoTime
 			x.err = errNoTime
 		}
