@@ -3,6 +3,7 @@ package guarantees_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/binary"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -65,6 +67,7 @@ type faultServer struct {
 	healed   atomic.Bool
 	starved  atomic.Bool // an HTTP/2 server waited for the client in vain
 
+	ended    chan lending.Call // the last call that an observer saw
 	arrivals atomic.Int32
 	used     atomic.Int32 // connections with a request, or its first byte
 
@@ -91,12 +94,31 @@ func listenTCP(t *testing.T) *net.TCPListener {
 // start serves on a listener that no other server uses until Close.
 func (s *faultServer) start(listener *net.TCPListener) {
 	s.listener, s.barrier, s.conns = listener, make(chan struct{}), map[net.Conn]bool{}
+	s.ended = make(chan lending.Call, 1)
 	s.base = wire.BasePath + "/" + rand.Text()
 	_ = listener.SetDeadline(time.Time{})
 	s.done.Go(s.accept)
 }
 
 func (s *faultServer) URL() string { return "http://" + s.listener.Addr().String() + s.base }
+
+// observe keeps the end of the last call.
+func (s *faultServer) observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+	return ctx, func(c lending.Call) {
+		s.forget()
+		select {
+		case s.ended <- c:
+		default: // another call, which warms a connection
+		}
+	}
+}
+
+func (s *faultServer) forget() {
+	select {
+	case <-s.ended:
+	default:
+	}
+}
 
 // hasTLS reports whether the client has the library's transport, and TLS with certificates of both
 // sides.

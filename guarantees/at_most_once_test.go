@@ -5,18 +5,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
-	"net/http/httptest"
-	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"runtime"
@@ -27,13 +22,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
-	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -285,6 +278,7 @@ func (tr *trial) try(
 		cancel()
 	}
 
+	service.forget()
 	called := time.Now()
 	_, err := tr.call(ctx, client)
 	took := time.Since(called)
@@ -312,20 +306,7 @@ func (tr *trial) try(
 		failed("error %v, want %q", err, name)
 		return failures, service.starved.Load()
 	}
-	if err != nil && !tr.route.Reads && lending.OutcomeOf(err).String() != tr.outcome() {
-		failed("outcome %s, want %s, of %v", lending.OutcomeOf(err), tr.outcome(), err)
-	}
-	unknown := !tr.route.Reads && err != nil && tr.outcome() == "unknown"
-	if errors.Is(err, lending.ErrOutcomeUnknown) != unknown {
-		failed("ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
-	}
-	if may := unknown || !tr.route.Reads && err != nil && tr.outcome() == "done"; errors.Is(err,
-		lending.ErrMayHaveHappened) != may {
-		failed("ErrMayHaveHappened is %t, want %t", !may, may)
-	}
-	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "123-45-6789") {
-		failed("the error quotes the answer")
-	}
+	failures = append(failures, tr.holds(err, <-service.ended, got)...)
 	if atLeast, _ := time.ParseDuration(want.AtLeast); took < atLeast {
 		failed("took %s, want at least %s", took, atLeast)
 	}
@@ -349,6 +330,47 @@ func (tr *trial) try(
 		}
 	}
 	return failures, service.starved.Load()
+}
+
+// holds returns the rules that the end of a call breaks: the outcome of the table, the sentinels, NextOf and the
+// Call of the observers agree, and none shows the answer.
+func (tr *trial) holds(err error, ended lending.Call, arrivals int) (broken []string) {
+	rule := func(holds bool, format string, args ...any) {
+		if !holds {
+			broken = append(broken, fmt.Sprintf(format, args...))
+		}
+	}
+	outcome, next := lending.OutcomeOf(err), lending.NextOf(err)
+	isMutation := !tr.route.Reads && err != nil
+	unknown := isMutation && outcome == lending.OutcomeUnknown
+	may := unknown || isMutation && outcome == lending.OutcomeDone
+	rule(!isMutation || outcome.String() == tr.outcome(), "outcome %s, want %s, of %v", outcome, tr.outcome(), err)
+	rule(errors.Is(err, lending.ErrOutcomeUnknown) == unknown, "ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
+	rule(errors.Is(err, lending.ErrMayHaveHappened) == may, "ErrMayHaveHappened is %t, want %t", !may, may)
+
+	rule(lending.NextOf(fmt.Errorf("step: %w", err)) == next || err == nil, "wrapped, NextOf is not %v", next)
+	rule(err != nil || next == lending.Next{}, "NextOf of nothing is %v", next)
+	rule(!may || strings.HasPrefix(tr.name, "Auth.") || next == lending.Next{Person: true},
+		"NextOf is %v, and no log knows the mutation", next)
+	rule(isMutation || !next.Person, "NextOf is %v of a read", next)
+	rule(outcome != lending.OutcomeNotSent || next.Retry, "NextOf is %v, and nothing was sent", next)
+
+	rule(ended.Method == tr.route.Method && ended.Route == tr.route.Path, "observed %s %s", ended.Method, ended.Route)
+	rule(ended.Effect == lending.Read == tr.route.Reads, "observed a %s", ended.Effect)
+	rule(ended.Err == err, "observed %v instead of %v", ended.Err, err) //nolint:errorlint // the caller's own
+	rule(ended.Outcome == outcome || tr.route.Reads, "observed %s, and the error says %s", ended.Outcome, outcome)
+	rule(arrivals == 0 || ended.Attempts > 0, "observed no attempt")
+	rule(ended.Duration > 0 && !ended.Start.IsZero(), "observed no duration")
+	rule(ended.StatusCode == 0 || strings.HasPrefix(ended.Protocol, "HTTP/"), "observed protocol %q", ended.Protocol)
+	if failed, ok := errors.AsType[*lending.Error](err); ok {
+		rule(ended.StatusCode == failed.StatusCode, "observed %d instead of %d", ended.StatusCode, failed.StatusCode)
+		rule(ended.Attempts == failed.Attempts, "observed %d attempts instead of %d", ended.Attempts, failed.Attempts)
+	} else {
+		rule(err != nil || ended.StatusCode/100 == 2, "observed status %d of a success", ended.StatusCode)
+	}
+	shown := fmt.Sprintf("%v %+v %#v %+v", err, err, err, ended)
+	rule(!strings.Contains(shown, "123-45-6789"), "the error quotes the answer")
+	return broken
 }
 
 // warm makes as many connections as the fault asks for.
@@ -377,119 +399,6 @@ func (s *faultServer) Write(line []byte) (int, error) {
 		s.starved.Store(true)
 	}
 	return len(line), nil
-}
-
-// client returns the client of the trial, and what closes its connections.
-func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*lending.Client, func()) {
-	t.Helper()
-	url := service.URL()
-	transport := &http.Transport{MaxIdleConnsPerHost: 8}
-	hc := &http.Client{Transport: transport}
-	source := lending.StaticToken("test-token")
-	switch tr.fault.Client {
-	case "", "canceled":
-		hc = nil
-	case "renewing":
-		hc, source = nil, &wire.Renewing{}
-	case "unreachable":
-		hc, url = nil, "http://127.0.0.1:1"
-	case "own h2":
-		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
-	case "https":
-		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
-	case "no-such-host":
-		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
-				Err: "no such host", Name: "x",
-				IsNotFound: true,
-			}}
-		}
-	case "signalling": // the caller gives up when the head has come
-		hc.Transport = wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-			resp, err := transport.RoundTrip(r)
-			if service.arrivals.Load() > 0 && !service.healed.Load() {
-				cancel()
-			}
-			return resp, err
-		})
-		service.onHang = func() {}
-	case "busy":
-		hc.Jar, _ = cookiejar.New(nil)
-		hc.Timeout = 35 * time.Second
-		hc.Transport = rewriting(transport, "Idempotency-Key")
-	case "signing": // as an oauth2 transport or a gateway does
-		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization")
-	case "disguised":
-		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization", "User-Agent")
-	case "renamed": // for a gateway that goes by the Host
-		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization", "Host")
-	case "replaying":
-		repeater := retryablehttp.NewClient()
-		repeater.Logger, repeater.RetryWaitMin, repeater.HTTPClient = nil, time.Millisecond,
-			&http.Client{Transport: transport}
-		hc.Transport = &retryablehttp.RoundTripper{Client: repeater}
-	case "h2c":
-		transport.Protocols = new(http.Protocols)
-		transport.Protocols.SetUnencryptedHTTP2(true)
-	case "h2":
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ProtoMajor != 2 {
-				t.Errorf("%s instead of HTTP/2", r.Proto)
-			}
-			w.Header().Set("Content-Type", "application/json")
-			switch {
-			case service.arrivals.Add(1) > 1:
-				_, _ = w.Write([]byte(service.answer))
-			case tr.fault.Then == "abort":
-				panic(http.ErrAbortHandler)
-			default:
-				w.WriteHeader(tr.fault.Status)
-			}
-		}))
-		server.EnableHTTP2, server.Config.ErrorLog = true, log.New(service, "", 0)
-		server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
-		server.StartTLS()
-		hc, url = server.Client(), server.URL+wire.BasePath
-		service.also = server.Close
-	default:
-		t.Errorf("unknown client %q", tr.fault.Client)
-	}
-	opts := []lending.Option{lending.WithTokenSource(source)}
-	if tr.doored {
-		opts = append(opts, lending.WithHeader(func(_ context.Context, header http.Header) {
-			assert.Empty(t, header)
-			header.Set("X-Tenant", "north")
-		}))
-	}
-	if service.hasTLS() {
-		opts, url = append(opts, lending.WithTLS(mutualTLS())), strings.Replace(url, "http:", "https:", 1)
-		if os.Getenv(throughProxy) != "" {
-			url = strings.Replace(url, "127.0.0.1", "lending.example", 1)
-		}
-	}
-	if hc != nil {
-		opts = append(opts, lending.WithHTTPClient(hc))
-	}
-	client, err := lending.New(url, opts...)
-	require.NoError(t, err)
-	return client, func() {
-		client.Close()
-		transport.CloseIdleConnections()
-	}
-}
-
-// rewriting is a transport that sets headers of its own.
-func rewriting(next http.RoundTripper, names ...string) wire.RoundTripper {
-	return func(r *http.Request) (*http.Response, error) {
-		r = r.Clone(r.Context())
-		for _, name := range names {
-			r.Header.Set(name, "k")
-			if name == "Host" {
-				r.Host = "gateway.example"
-			}
-		}
-		return next.RoundTrip(r)
-	}
 }
 
 // stranger is a host that no call may reach.
@@ -525,96 +434,4 @@ func (s *stranger) Close() int {
 	_ = s.listener.Close()
 	<-s.done
 	return int(s.visits.Load())
-}
-
-// TestTransportThatRepeatsIsStoppedEveryTime repeats what TestConformance tries once per
-// route: the end of the context alone stops most requests on a reused connection, but
-// not all.
-func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
-	var arrivals atomic.Int32
-	twice := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			return resp, err
-		}
-		_ = resp.Body.Close()
-		again := r.Clone(r.Context())
-		again.Body = http.NoBody
-		return http.DefaultTransport.RoundTrip(again)
-	})
-	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		arrivals.Add(1)
-		wire.Answer(http.StatusServiceUnavailable, "{}")(w, r)
-	}, lending.WithHTTPClient(&http.Client{Transport: twice}))
-	for range 2000 {
-		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "the request twice")
-	}
-	assert.EqualValues(t, 2000, arrivals.Load())
-}
-
-// A request that a caller's transport sends with the call's context does not count as the call's.
-func TestTransportMayCallOthers(t *testing.T) {
-	var arrivals, asked atomic.Int32
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
-	defer other.Close()
-	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-		for range 2 {
-			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL,
-				strings.NewReader("grant"))
-			if err != nil {
-				return nil, err
-			}
-			resp, err := http.DefaultTransport.RoundTrip(before)
-			if err != nil {
-				return nil, err
-			}
-			_ = resp.Body.Close()
-		}
-		return http.DefaultTransport.RoundTrip(r)
-	})
-	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		arrivals.Add(1)
-		wire.Answer(http.StatusBadRequest, "{}")(w, r)
-	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
-	for range 3 {
-		assert.Equal(t, lending.OutcomeRejected,
-			lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
-	}
-	assert.EqualValues(t, 3, arrivals.Load())
-	assert.EqualValues(t, 6, asked.Load())
-}
-
-// A mutation is sent once if a caller's transport replaces every mark except the token. TestConformance
-// replaces the others.
-func TestTransportMayReplaceHeaders(t *testing.T) {
-	service := newFaultServer(t, fault{On: "always", Then: "fin", Warm: 4}, "")
-	defer service.Close()
-	transport := &http.Transport{MaxIdleConnsPerHost: 8}
-	defer transport.CloseIdleConnections()
-	client := benchmarkClient(t, service.URL(),
-		&http.Client{Transport: rewriting(transport, "Idempotency-Key", "User-Agent", "Host")})
-	require.NoError(t, service.warm(t.Context(), client))
-	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
-	assert.EqualValues(t, 1, service.arrivals.Load())
-}
-
-// The answer to one of two copies does not speak for the other, unless it is a success.
-func TestTwoCopiesLeaveDoubt(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		want   lending.Outcome
-	}{{400, lending.OutcomeUnknown}, {401, lending.OutcomeUnknown}, {200, lending.OutcomeDone}} {
-		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
-			transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-				for range 2 {
-					httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
-				}
-				return wire.Reply(test.status, "{")(r)
-			})
-			_, err := benchmarkClient(t, "https://lending.example",
-				&http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
-			require.Error(t, err)
-			assert.Equal(t, test.want, lending.OutcomeOf(err), err)
-		})
-	}
 }

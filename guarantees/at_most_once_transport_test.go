@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -116,6 +118,98 @@ func TestClientSpeaksHTTP2IfItCan(t *testing.T) {
 			client.Close()
 			// By itself net/http keeps an idle connection for 30 seconds.
 			assert.Eventually(t, func() bool { return open.Load() == 0 }, 20*time.Second, 5*time.Millisecond)
+		})
+	}
+}
+
+// TestTransportThatRepeatsIsStoppedEveryTime repeats what TestConformance tries once per
+// route: the end of the context alone stops most requests on a reused connection, but
+// not all.
+func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
+	var arrivals atomic.Int32
+	twice := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			return resp, err
+		}
+		_ = resp.Body.Close()
+		again := r.Clone(r.Context())
+		again.Body = http.NoBody
+		return http.DefaultTransport.RoundTrip(again)
+	})
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		wire.Answer(http.StatusServiceUnavailable, "{}")(w, r)
+	}, lending.WithHTTPClient(&http.Client{Transport: twice}))
+	for range 2000 {
+		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "the request twice")
+	}
+	assert.EqualValues(t, 2000, arrivals.Load())
+}
+
+// A request that a caller's transport sends with the call's context does not count as the call's.
+func TestTransportMayCallOthers(t *testing.T) {
+	var arrivals, asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		for range 2 {
+			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL,
+				strings.NewReader("grant"))
+			if err != nil {
+				return nil, err
+			}
+			resp, err := http.DefaultTransport.RoundTrip(before)
+			if err != nil {
+				return nil, err
+			}
+			_ = resp.Body.Close()
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		wire.Answer(http.StatusBadRequest, "{}")(w, r)
+	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
+	for range 3 {
+		assert.Equal(t, lending.OutcomeRejected,
+			lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
+	}
+	assert.EqualValues(t, 3, arrivals.Load())
+	assert.EqualValues(t, 6, asked.Load())
+}
+
+// A mutation is sent once if a caller's transport replaces every mark except the token. TestConformance
+// replaces the others.
+func TestTransportMayReplaceHeaders(t *testing.T) {
+	service := newFaultServer(t, fault{On: "always", Then: "fin", Warm: 4}, "")
+	defer service.Close()
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	defer transport.CloseIdleConnections()
+	client := benchmarkClient(t, service.URL(),
+		&http.Client{Transport: rewriting(transport, "Idempotency-Key", "User-Agent", "Host")})
+	require.NoError(t, service.warm(t.Context(), client))
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
+	assert.EqualValues(t, 1, service.arrivals.Load())
+}
+
+// The answer to one of two copies does not speak for the other, unless it is a success.
+func TestTwoCopiesLeaveDoubt(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		want   lending.Outcome
+	}{{400, lending.OutcomeUnknown}, {401, lending.OutcomeUnknown}, {200, lending.OutcomeDone}} {
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				for range 2 {
+					httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
+				}
+				return wire.Reply(test.status, "{")(r)
+			})
+			_, err := benchmarkClient(t, "https://lending.example",
+				&http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
+			require.Error(t, err)
+			assert.Equal(t, test.want, lending.OutcomeOf(err), err)
 		})
 	}
 }

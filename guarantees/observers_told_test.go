@@ -133,7 +133,7 @@ func (o *callLog) begin(ctx context.Context, c lending.Call) (context.Context, f
 	return ctx, func(c lending.Call) { o.ended = append(o.ended, c) }
 }
 
-// TestCallObserversSeeEachCall has a call with each possible end.
+// Raw and refused calls have an end for observers. TestConformance holds that of the others.
 func TestCallObserversSeeEachCall(t *testing.T) {
 	t.Parallel()
 	const status, process = "/api/Application/application-status/{applicationId}",
@@ -149,7 +149,6 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 		answers []http.HandlerFunc
 		call    func() error
 		want    lending.Call
-		is      error
 	}{{
 		answers: []http.HandlerFunc{wire.Answer(503, "{}"), wire.Answer(200, `"Open"`)},
 		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
@@ -157,29 +156,6 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200,
 			Outcome: lending.OutcomeDone,
 		},
-	}, {
-		answers: []http.HandlerFunc{wire.Answer(404, "{}")},
-		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
-		want: lending.Call{
-			Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404,
-			Outcome: lending.OutcomeRejected,
-		},
-		is: lending.ErrNotFound,
-	}, {
-		answers: []http.HandlerFunc{wire.Answer(200, `"no UUID"`)},
-		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
-		want: lending.Call{
-			Method: "GET", Route: process, Attempts: 1, StatusCode: 200,
-			Outcome: lending.OutcomeDone,
-		},
-	}, {
-		answers: []http.HandlerFunc{wire.Answer(500, "")},
-		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
-		want: lending.Call{
-			Method: "GET", Route: process, Attempts: 1, StatusCode: 500,
-			Outcome: lending.OutcomeUnknown,
-		},
-		is: lending.ErrOutcomeUnknown,
 	}, {
 		call: func() error { _, err := client.Applications.Process(t.Context(), lending.ApplicationID{}); return err },
 		want: lending.Call{Method: "GET", Route: process, Outcome: lending.OutcomeNotSent},
@@ -224,9 +200,6 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			assert.Positive(t, got.Duration)
 			assert.LessOrEqual(t, got.Duration, time.Since(start))
 			assert.Equal(t, err, got.Err, "what the caller gets")
-			if test.is != nil {
-				assert.ErrorIs(t, err, test.is)
-			}
 			got.Start, got.Duration, got.Err = time.Time{}, 0, nil
 			if got.StatusCode != 0 {
 				test.want.Protocol = "HTTP/1.1"
