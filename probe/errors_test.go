@@ -168,6 +168,32 @@ func TestLookOnlyReads(t *testing.T) {
 	})
 }
 
+// On ASP.NET Core 2.3 a missing record is an empty 404, as an unknown path is. The probe prints the line to set.
+func TestEmptyNotFoundNamesTheOption(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ unknown, want string }{
+		"as an unknown path": {"404 empty", `missing and unknown: lending.WithMissing("Customers.GetByEmail", 404), ` +
+			`lending.WithMissing("Loans.Get", 404)`},
+		"another than an unknown path": {"404 problem record", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := newVariant(t)
+				v.Assume("gateway", test.unknown)
+				v.Assume("absence: get-loan", "404 empty")
+				v.Assume("absence: get-customer-by-email", "404 empty")
+				options := v.options(t)
+				options.Create = false
+				var out strings.Builder
+				Run(&log{TB: t}, options).Print(&out)
+				assert.Equal(t, test.want != "", strings.Contains(out.String(), "differs   missing and unknown"))
+				assert.Contains(t, out.String(), test.want)
+			})
+		})
+	}
+}
+
 func TestSecondWalkFindsNoDifference(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,29 +16,47 @@ import (
 	"github.com/lendingapi/lending-go/internal/assumption"
 )
 
+// The reads whose missing records look like an unknown path are the fact of missingAndUnknown.
+const (
+	missingAndUnknown = "missing and unknown"
+	emptyNotFound     = "404 " + assumption.Empty
+)
+
 // look reads.
 func (p *prober) look(ctx context.Context) {
 	p.t.Logf("Reading each kind of record with a random identifier.")
+	unknown, ambiguous := "", []string{}
+	p.ask(ctx, missingAndUnknown, func(r lending.Response, err error) string { unknown = form(r, err); return "" },
+		read(p.client.Do, lending.RawRequest{Effect: lending.Read, Method: "GET", Path: "/api/Probe/get-nothing"}))
 	c, id := p.client, uuid.New()
 	application, customer, loan := lending.ApplicationID(id), lending.CustomerID(id), lending.LoanID(id)
 	for name, call := range map[string]func(context.Context) error{
-		"get-application":           read(c.Applications.Get, application),
-		"application-status":        read(c.Applications.Status, application),
-		"application-offer":         readWith(c.Applications.Offer, application),
-		"get-customer-applications": read(c.Applications.ListByCustomer, customer),
-		"get-all-applicants":        read(c.Approval.Applicants, application),
-		"get-primary-bank-account":  read(c.Approval.PrimaryBankAccount, application),
-		"get-all-messages":          readWith(c.Communication.Messages, application),
-		"get-customer-by-id":        read(c.Customers.GetByID, customer),
-		"get-customer-by-email":     read(c.Customers.GetByEmail, "probe-"+id.String()[:8]+"@example.com"),
-		"get-loan":                  read(c.Loans.Get, loan),
-		"get-customer-loans":        read(c.Loans.ListByCustomer, customer),
-		"get-withdrawals":           readWith(c.Loans.Withdrawals, loan),
-		"get-total-balance":         read(c.Loans.TotalBalance, loan),
-		"get-subscription":          read(c.Webhooks.Subscription, lending.ForCustomer(customer)),
+		"Applications.Get get-application":                      read(c.Applications.Get, application),
+		"Applications.Status application-status":                read(c.Applications.Status, application),
+		"Applications.Offer application-offer":                  readWith(c.Applications.Offer, application),
+		"Applications.ListByCustomer get-customer-applications": read(c.Applications.ListByCustomer, customer),
+		"Approval.Applicants get-all-applicants":                read(c.Approval.Applicants, application),
+		"Approval.PrimaryBankAccount get-primary-bank-account":  read(c.Approval.PrimaryBankAccount, application),
+		"Communication.Messages get-all-messages":               readWith(c.Communication.Messages, application),
+		"Customers.GetByID get-customer-by-id":                  read(c.Customers.GetByID, customer),
+		"Customers.GetByEmail get-customer-by-email":            read(c.Customers.GetByEmail, "probe-"+id.String()[:8]+"@example.com"),
+		"Loans.Get get-loan":                                    read(c.Loans.Get, loan),
+		"Loans.ListByCustomer get-customer-loans":               read(c.Loans.ListByCustomer, customer),
+		"Loans.Withdrawals get-withdrawals":                     readWith(c.Loans.Withdrawals, loan),
+		"Loans.TotalBalance get-total-balance":                  read(c.Loans.TotalBalance, loan),
+		"Webhooks.Subscription get-subscription":                read(c.Webhooks.Subscription, lending.ForCustomer(customer)),
 	} {
-		p.ask(ctx, assumption.Absence+": "+name, form, call)
+		method, action, _ := strings.Cut(name, " ")
+		p.ask(ctx, assumption.Absence+": "+action, func(r lending.Response, err error) string {
+			if missing := form(r, err); missing != emptyNotFound || unknown != emptyNotFound {
+				return missing
+			}
+			ambiguous = append(ambiguous, method)
+			return emptyNotFound
+		}, call)
 	}
+	slices.Sort(ambiguous)
+	p.fact(missingAndUnknown, cmp.Or(strings.Join(ambiguous, ", "), "told apart"))
 	p.t.Logf("Reading a loan with an identifier that is no UUID.")
 	p.ask(ctx, assumption.MalformedIdentifier, form, read(c.Do, lending.RawRequest{
 		Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{"7"},

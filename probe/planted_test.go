@@ -384,6 +384,8 @@ func second(t *testing.T) (*variant, []string) {
 		}
 	}
 	v.change["get-all-messages"] = reversed
+	v.change["get-application"] = replace(`1990-02-28T00`, `1990-02-27T16`)
+	v.change["application-loc-calculation-slider"] = func(_ *http.Request, a *reply) { a.be(415, "", "") }
 	v.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "descending=true", "", 1)
 		v.Service.ServeHTTP(w, r)
@@ -429,6 +431,9 @@ func second(t *testing.T) (*variant, []string) {
 		`^gateway: was 404 problem record, is 404 text/html`,
 		`^malformed identifier: was 400 problem record, is 404 problem record`,
 		`^token refused: was 401, is 403`,
+		`^problem record: 404 was application/json array, is application/json array, text/html other`,
+		`^days: was the same day, is a day early`,
+		`^optional bodies: was 200, is 415`,
 		`^take cap: get-transactions was 200, is none up to 201 records`,
 		`^message order: was oldest first, is newest first`,
 		`^descending: get-transactions-paged was reversed, is ignored`,
@@ -513,7 +518,11 @@ func TestTaughtFakeAnswersAsTheService(t *testing.T) {
 				again := Run(l, options)
 				require.NoError(t, again.Err)
 				again.Service = v.withdraw(t, again.Service, kept, l)
+				l.reported = slices.DeleteFunc(l.reported, func(line string) bool { // options of lendingtest choose both
+					return strings.HasPrefix(line, "days: ") || strings.HasPrefix(line, "optional bodies: ")
+				})
 				assert.Empty(t, l.reported)
+				delete(kept.Facts, "problem record: 415") // of the optional body
 				assert.Subset(t, slices.Collect(maps.Keys(again.Service.Facts)), slices.Collect(maps.Keys(kept.Facts)))
 			})
 		})

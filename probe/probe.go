@@ -278,6 +278,9 @@ func (p *prober) result() Result {
 		switch {
 		case len(f.Lines) > 0:
 			f.State, f.Set = Differs, a.Set
+			if a.Name == missingAndUnknown {
+				f.Set = `lending.WithMissing("` + strings.ReplaceAll(learned.Facts[a.Name], ", ", `", 404), lending.WithMissing("`) + `", 404)`
+			}
 		case !seen[a.Name]:
 			f.State, f.Lines = NotSeen, []string{cmp.Or(p.why[a.Name], p.missing(a))}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptrace"
 	"strings"
@@ -72,10 +73,12 @@ func (w *walk) steps(ctx context.Context) error {
 		{"Creating an application, and reading until the application appears.", w.createApplication},
 		{"Sending a new name three times, and leaving before the response.", w.late},
 		{"Sending the same name twice.", w.sameName},
+		{"Sending the start date of the business, and reading the application.", w.days},
 		{"Posting two messages.", w.messages},
 		{"Sending the same bank data twice.", w.bankData},
 		{"Processing the application, and reading until the offer appears.", w.process},
 		{"Processing the application a second time.", w.processAgain},
+		{"Calculating the slider of a line of credit without a body.", w.optionalBody},
 		{"Reading all records of the application.", w.records},
 		{"Ending the subscription, and waiting for repeated webhooks.", hooks.judge},
 		{"Cancelling the application.", func(ctx context.Context) error { return w.client.Applications.Cancel(ctx, w.application) }},
@@ -157,6 +160,37 @@ func (w *walk) sameName(ctx context.Context) error {
 			return err
 		})
 	}
+	return nil
+}
+
+// days looks in the application for the day that was sent, the day before and the day after.
+func (w *walk) days(ctx context.Context) error {
+	_, err := w.client.Applications.UpdateData(ctx, w.application, lending.ApplicationData{
+		Name: "Lending probe " + w.run, ZipCode: "94105", StartDate: time.Date(1990, 2, 28, 0, 0, 0, 0, time.UTC),
+	})
+	wait(ctx, w.longest+w.longest/4)
+	record, unread := w.client.Applications.Get(as(ctx, quiet), w.application)
+	if err := errors.Join(err, unread); err != nil {
+		w.unseen("days", reason(err))
+		return nil
+	}
+	w.fact("days", "not shown")
+	for day, shown := range map[string]string{"1990-02-27": "a day early", "1990-02-28": "the same day", "1990-03-01": "a day late"} {
+		if contains(record.Raw(), day) {
+			w.fact("days", shown)
+		}
+	}
+	return nil
+}
+
+func (w *walk) optionalBody(ctx context.Context) error {
+	if w.offer.IsZero() {
+		w.unseen("optional bodies", "there is no offer to calculate with")
+		return nil
+	}
+	var r lending.Response
+	_, err := w.client.Calculation.LineOfCreditSlider(lending.CaptureResponse(ctx, &r), w.application, nil)
+	w.fact("optional bodies", answer(r, err))
 	return nil
 }
 
