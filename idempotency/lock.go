@@ -50,10 +50,7 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	default:
 		held.Why = why
 	}
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return nil
-	case wait > 0:
+	if wait > 0 {
 		held.cause, held.RetryAfter = err, wait
 		return k.refuse(held)
 	}
