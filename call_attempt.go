@@ -68,6 +68,16 @@ type sends struct {
 	excess atomic.Bool     // the transport sent too often
 }
 
+// once makes an attempt. The http.Client is needed only for its Timeout, because the client
+// wants neither cookies nor redirects.
+func (x *exchange) once(ctx context.Context, token Token) (*http.Response, error) {
+	hr := x.newRequest(ctx, token)
+	if x.http.Timeout > 0 {
+		return x.http.Do(hr)
+	}
+	return x.RoundTrip(hr)
+}
+
 // mediaJSON is the value of a header. Requests share it, because nobody changes headers in place.
 var mediaJSON = []string{"application/json"}
 

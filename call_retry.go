@@ -80,7 +80,7 @@ func (x *exchange) attempt(ctx context.Context, token Token) error {
 	defer func() { x.sends.deadline.End() }()
 	x.http = x.settings.http
 	x.http.Transport = x
-	resp, err := x.once(x.newRequest(ctx, token))
+	resp, err := x.once(ctx, token)
 	if x.request.effect == Read {
 		if wait, again := x.again(ctx, resp, err); again {
 			closeBody(resp)
@@ -88,15 +88,6 @@ func (x *exchange) attempt(ctx context.Context, token Token) error {
 		}
 	}
 	return x.ended(ctx, resp, err)
-}
-
-// once makes an attempt. The http.Client is needed only for its Timeout, because the client
-// wants neither cookies nor redirects.
-func (x *exchange) once(hr *http.Request) (*http.Response, error) {
-	if x.http.Timeout > 0 {
-		return x.http.Do(hr)
-	}
-	return x.RoundTrip(hr)
 }
 
 // ended returns the error of attempts that ended with resp and err.
@@ -230,7 +221,7 @@ func (x *exchange) lost(cause error) error {
 	return e
 }
 
-// failed returns the error of the call in its present state.
+// failed returns the error of the call in its current state.
 func (x *exchange) failed(cause error) *Error {
 	e := &Error{
 		Method:     x.request.method,

@@ -37,9 +37,9 @@ type Client struct {
 // Without [WithCredentials] or [WithTokenSource] the client can call only anonymous routes. The
 // error is an [*ArgumentError].
 //
-// If the service speaks HTTP/2, calls share a connection from the first mutation on. No call can
-// take the response to another, because a response belongs to its stream. Large documents have
-// connections of their own. See [WithoutHTTP2].
+// If the service speaks HTTP/2, calls share a connection from the first mutation on. Calls cannot mix
+// up responses: HTTP/2 ties each to its stream. Large documents have connections of their own. See
+// [WithoutHTTP2].
 //
 // Over HTTP/1.1 each mutation opens a connection of its own, and so does each read that checks a
 // mutation. Other reads share connections.

@@ -195,7 +195,7 @@ func OutcomeOf(err error) Outcome {
 	case errors.Is(err, knows(OutcomeRejected)):
 		return OutcomeRejected
 	case errors.Is(err, knows(OutcomeUnknown)):
-		return OutcomeUnknown // what failed in it may look like an argument
+		return OutcomeUnknown // the cause may look like an argument
 	case errors.Is(err, knows(OutcomeNotSent)), errors.As(err, &own), errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}

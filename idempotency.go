@@ -314,7 +314,7 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 	return nil
 }
 
-// Error returns the error of the call in its present state, with cause. The outcome is of this
+// Error returns the error of the call in its current state, with cause. The outcome is of this
 // call alone: set Outcome if an earlier call may have sent the mutation. Error hides the text of
 // a cause from another module, and waits for a send that still runs.
 func (m *MutationCall) Error(cause error) *Error {

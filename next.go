@@ -21,7 +21,7 @@ const personPace = 15 * time.Minute
 //	a mutation that was not sent                                 retry after RetryAfter
 //	a mutation that was rejected                                 stop
 //	a mutation that was rejected with 401, 429 or Retry-After    retry after RetryAfter
-//	a mutation that was rejected, and the reason is cut          retry
+//	a mutation that was rejected, with a truncated body          retry
 //	outcome unknown or done, with an idempotency key             retry after RetryAfter
 //	outcome unknown or done, without a key                       person
 //	a whole response to a mutation that does not decode          person
@@ -161,7 +161,7 @@ func nextOfSignIn(err error) Next {
 	return Next{Retry: true, Person: person}
 }
 
-// isRefusal reports whether the service has looked at a sign-in and said no.
+// isRefusal reports whether the service has rejected a sign-in.
 func isRefusal(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
 	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests

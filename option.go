@@ -25,7 +25,7 @@ type config struct {
 
 // WithHTTPClient sends through a copy of hc, without redirects and cookies: for tests, and for what
 // [WithTLS] and [WithHeader] cannot do. hc replaces the transport that [New] describes. Set
-// DisableKeepAlives and ExpectContinueTimeout of its Transport, which must repeat nothing:
+// DisableKeepAlives and ExpectContinueTimeout on its Transport. The Transport must not retry. The limits:
 //
 //   - On a kept connection a mutation can lose its response. Over HTTP/1.1 it can also take data from
 //     an earlier response for its own.

@@ -83,45 +83,23 @@ func parseProblem(body []byte) *ProblemDetails {
 	if !json.Valid(body) || jsonsplit.Kind(bytes.TrimLeft(body, " \t\r\n")) != "an object" {
 		return nil
 	}
-	p := &ProblemDetails{Raw: body}
-	members := map[string]any{
-		"status": &p.Status, "title": &p.Title, "detail": &p.Detail, "instance": &p.Instance,
-		"traceid": &p.TraceID, "correlationid": &p.CorrelationID, "errorcode": &p.ErrorCode,
-	}
-	for name, at := range jsonsplit.Members(body) {
-		value, key := body[at.From:at.To], strings.ToLower(string(name))
-		if into, ok := members[key]; ok {
-			_ = json.Unmarshal(value, into)
-		}
-		if key == "errors" {
-			p.Errors = parseFieldErrors(value)
-		}
-	}
-	return p
-}
-
-// parseFieldErrors reads the documented array, or the host's own dictionary of field to
-// messages.
-func parseFieldErrors(text []byte) []FieldError {
-	var fields []FieldError
-	for at := range jsonsplit.Elements(text) {
-		var f FieldError
-		_ = json.Unmarshal(text[at.From:at.To], &f)
-		fields = append(fields, f)
-	}
-	var byField map[string]json.RawMessage
-	_ = json.Unmarshal(text, &byField)
-	for _, field := range slices.Sorted(maps.Keys(byField)) {
+	type plain ProblemDetails
+	var p plain
+	_ = json.Unmarshal(body, &p) // goes on after a member of the wrong type
+	var host struct{ Errors map[string]json.RawMessage }
+	_ = json.Unmarshal(body, &host) // the host's own dictionary of field to messages
+	for _, field := range slices.Sorted(maps.Keys(host.Errors)) {
 		var messages []string
-		if json.Unmarshal(byField[field], &messages) != nil {
+		if text := host.Errors[field]; json.Unmarshal(text, &messages) != nil {
 			messages = []string{""}
-			_ = json.Unmarshal(byField[field], &messages[0])
+			_ = json.Unmarshal(text, &messages[0])
 		}
 		for _, message := range messages {
-			fields = append(fields, FieldError{Field: field, Message: message})
+			p.Errors = append(p.Errors, FieldError{Field: field, Message: message})
 		}
 	}
-	return fields
+	p.Raw = body
+	return (*ProblemDetails)(&p)
 }
 
 // FieldError is a broken rule of a field, in the shape of the service's errors array.

@@ -27,7 +27,7 @@ import (
 //
 // An expired token cannot be refreshed, and a new sign-in may need a person. So a session
 // refreshes its token in the background when two thirds to five sixths of the token's life have
-// passed. Calls use the current token meanwhile. A call starts the refresh: a program that makes
+// passed. Meanwhile calls use the current token. A call starts the refresh: a program that makes
 // no calls needs [Session.Keepalive]. A failed refresh is retried, at most once a second, until
 // the token expires. Then the session signs in. A token of unknown life is used until the
 // service refuses it.
@@ -77,8 +77,8 @@ import (
 // shortly before expiry. No session signs in by itself without the store, because all of them
 // would.
 //
-// Of two tokens from the store, the token of the later lease wins. If one of them was issued
-// without the store, the later issue wins. A refused token never comes back.
+// The store keeps the token of the newer lease. If a token was issued without the store, the token
+// that was issued later wins. A refused token never comes back.
 //
 // The clocks of the processes must agree within 10 seconds, or within a tenth of a token's life
 // if that is less. A process whose clock is behind may use an expired token once, until the
@@ -179,11 +179,11 @@ func (s *Session) Keepalive(ctx context.Context) error {
 // Invalidate makes the session and its [TokenStore] forget a token that the service refused. A
 // newer token stays. Invalidate waits at most one second for the store.
 func (s *Session) Invalidate(token Token) {
-	told, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	select {
 	case <-s.state().engine.Drop(token.Value.Reveal()):
-	case <-told.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -237,7 +237,7 @@ func accountWith(base *url.URL, tokens TokenSource) string {
 // SessionState is the state of a [Session] at a moment. It has no token.
 type SessionState struct {
 	SignedIn bool      `json:"signedIn"`         // calls have a token
-	Until    time.Time `json:"until,omitzero"`   // when the token expires; zero if the service has not told
+	Until    time.Time `json:"until,omitzero"`   // when the token expires; zero if unknown
 	Lease    string    `json:"lease,omitempty"`  // "this process", "another process", or empty; see State
 	Pause    string    `json:"pause,omitempty"`  // why the last sign-in failed, see State; empty after a success
 	Paused   time.Time `json:"paused,omitzero"`  // no sign-in before this time; zero if there is no pause
@@ -276,7 +276,7 @@ func (s *Session) State(ctx context.Context) (SessionState, error) {
 
 // Ready reports whether calls can get a token: nil if the session is signed in, or if nothing is
 // known that would prevent a sign-in. It reads the [TokenStore] and does not call the service,
-// so it suits a readiness probe. The error tells the reason and the next step.
+// so it suits a readiness probe. The error names the reason and the next step.
 func (s *Session) Ready(ctx context.Context) error {
 	state, err := s.State(ctx)
 	switch {

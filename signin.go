@@ -45,8 +45,8 @@ func (s *session) current(ctx context.Context) (current login, err error) {
 	return current, nil
 }
 
-// by tells a login from others in the [TokenStore]. It is a byte of a hash: enough to tell an old
-// password from a new one nearly always, and too little to guess a password with.
+// by distinguishes a login from others in the [TokenStore]. It is a byte of a hash: nearly always
+// enough to distinguish an old password from a new one, and too little to guess a password with.
 func (s *session) by(l login) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{s.account, l.username, l.password}))
 	return hex.EncodeToString(sum[:1])
@@ -219,27 +219,27 @@ func (t *try) signedIn(user *FullApplicationUser) (signin.Issue, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
 		return signin.Issue{}, errNoToken
 	}
-	told := user.ExpiresUTC
-	if told.IsZero() {
-		told = jwtExpiry(user.Token)
+	expiry := user.ExpiresUTC
+	if expiry.IsZero() {
+		expiry = jwtExpiry(user.Token)
 	}
-	issued, expires := time.Now(), t.onOurClock(told)
-	life := max(expires.Sub(issued), min(t.lifeByService(told), expires.Sub(t.begun)))
+	issued, expires := time.Now(), t.onOurClock(expiry)
+	life := max(expires.Sub(issued), min(t.lifeByService(expiry), expires.Sub(t.begun)))
 	if expires.Sub(issued) <= signin.Margin(expires.Sub(t.begun)) {
 		issued = t.begun // too much of the token's life has passed on the way
 	}
 	return signin.Issue{Token: user.Token.Reveal(), Issued: issued, Expires: expires, Life: life}, nil
 }
 
-// lifeByService returns the life of a token that expires at told, by the service's clock alone:
+// lifeByService returns the life of a token that expires at expiry, by the service's clock alone:
 // a slow response must not shorten the life, which refreshed tokens inherit. The Date header is
 // cut to the second. Without a Date the life is 0.
-func (t *try) lifeByService(told time.Time) time.Duration {
+func (t *try) lifeByService(expiry time.Time) time.Duration {
 	date, err := http.ParseTime(t.answer.Header.Get("Date"))
 	if err != nil {
 		return 0
 	}
-	return told.Sub(date) - time.Second
+	return expiry.Sub(date) - time.Second
 }
 
 // jwtExpiry returns the exp claim of a JWT, and the zero Time for any other token. The time is
@@ -265,14 +265,14 @@ const maxSkew = 24 * time.Hour
 // The service wrote the header between begun and now. If the clocks can agree within two
 // seconds, they count as equal. Otherwise the smaller difference counts, so that a token expires
 // sooner rather than later.
-func (t *try) onOurClock(told time.Time) time.Time {
+func (t *try) onOurClock(at time.Time) time.Time {
 	date, err := http.ParseTime(t.answer.Header.Get("Date"))
 	least, most := t.begun.Sub(date), time.Since(date)
 	agree := least < 2*time.Second && most > -2*time.Second
-	if err != nil || told.IsZero() || agree || least.Abs() > maxSkew {
-		return told
+	if err != nil || at.IsZero() || agree || least.Abs() > maxSkew {
+		return at
 	}
-	return told.Add(least)
+	return at.Add(least)
 }
 
 // signInError is a failure that has no error of the service's.

@@ -112,7 +112,7 @@ type WebhookPayload struct {
 }
 
 // Register subscribes a receiver to events of the target, or changes address and events of the
-// present subscription, which keeps its id and secret.
+// current subscription, which keeps its id and secret.
 //
 // Success does not prove the save, and the response holds no secret: read
 // [WebhooksService.Subscription] afterwards, also after an unknown outcome.

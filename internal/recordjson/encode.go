@@ -77,8 +77,8 @@ type encoder struct {
 	*Types
 	redacts bool
 
-	path     []step // from the body to the present value
-	pointers int    // on the way to the present value
+	path     []step // from the body to the current value
+	pointers int    // on the way to the current value
 }
 
 // step leads to a member, or without a name to an element.
@@ -87,7 +87,7 @@ type step struct {
 	index int
 }
 
-// refuse returns an error for the present value.
+// refuse returns an error for the current value.
 func (e *encoder) refuse(kind Kind, message string) error {
 	var field strings.Builder
 	for _, s := range e.path {

@@ -25,8 +25,8 @@ type Config struct {
 	SignIn  func(ctx context.Context) (Issue, error)
 	Refresh func(ctx context.Context, token string, life time.Duration) (Issue, error)
 
-	// By tells the current credentials from others, in a failure that the store keeps. Empty means
-	// unknown. If By is nil, a failure binds every process.
+	// By distinguishes the current credentials from others, in a failure that the store keeps.
+	// Empty means unknown. If By is nil, a failure binds every process.
 	By func(ctx context.Context) string
 
 	// Report logs an error that no caller sees.
@@ -208,10 +208,10 @@ func (e *Engine) gets(step func(context.Context) (Issue, error)) work {
 // Keepalive refreshes the token whenever a refresh is due, until ctx ends or the engine is
 // closed. Keepalive never signs in.
 func (e *Engine) Keepalive(ctx context.Context) error {
-	for looked := (time.Time{}); ; {
-		if now := e.config.Now(); !e.SignedIn() && now.Sub(looked) >= time.Minute {
-			looked = now
-			_ = e.look(ctx)
+	for loaded := (time.Time{}); ; {
+		if now := e.config.Now(); !e.SignedIn() && now.Sub(loaded) >= time.Minute {
+			loaded = now
+			_ = e.takeOver(ctx)
 		}
 		t := e.current.Load()
 		if now := e.config.Now(); t.usable(now) && !t.fresh(now) {

@@ -25,7 +25,7 @@ type Class int
 
 // The classes of failures.
 const (
-	Outage      Class = iota // the service did not look at the sign-in
+	Outage      Class = iota // the service did not answer the sign-in, or could not decide
 	Refused                  // the service rejected the sign-in
 	CodeSent                 // the service sent a person a code, in vain
 	StoreOutage              // the store failed

@@ -25,8 +25,8 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// look looks for a token in the store.
-func (e *Engine) look(ctx context.Context) error {
+// takeOver takes over the token in the store.
+func (e *Engine) takeOver(ctx context.Context) error {
 	f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
 	defer f.cancel()
 	return f.wait(ctx)

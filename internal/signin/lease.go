@@ -131,7 +131,7 @@ func (e *Engine) alone(ctx context.Context, do work) (*liveToken, error) {
 	return e.publish(t), nil
 }
 
-// adoptStored takes over the store's token, and returns the present token if it is usable and
+// adoptStored takes over the store's token, and returns the current token if it is usable and
 // not old. Unless forced, it fails during the pause after a failed sign-in.
 func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (*liveToken, error) {
 	stored, fence, err := e.load(ctx)

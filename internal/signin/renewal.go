@@ -160,8 +160,8 @@ func (e *Engine) postpone(t *liveToken, wait time.Duration) {
 	}
 }
 
-// publish makes t, a new token of the service, the present token unless the present token is
-// newer. It returns the present token.
+// publish makes t, a new token of the service, the current token unless the current token is
+// newer. It returns the current token.
 func (e *Engine) publish(t *liveToken) *liveToken {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -170,7 +170,7 @@ func (e *Engine) publish(t *liveToken) *liveToken {
 	return e.current.Load()
 }
 
-// adopt makes t the present token if t is newer and not refused, and ends the pauses. The caller
+// adopt makes t the current token if t is newer and not refused, and ends the pauses. The caller
 // holds the lock.
 func (e *Engine) adopt(t *liveToken) {
 	if slices.ContainsFunc(e.refused, t.holds) || !t.newer(e.current.Load(), e.config.Now()) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// vault has the present password, and counts the questions.
+// vault has the current password, and counts the questions.
 type vault struct {
 	password string
 	asked    int

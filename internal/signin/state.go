@@ -18,10 +18,10 @@ type State struct {
 	PausedUntil time.Time // zero if there is no pause
 }
 
-// State looks for a token in the store and returns the state. It does not call the service. If
+// State takes over the token in the store and returns the state. It does not call the service. If
 // the store fails, the state is that of this process.
 func (e *Engine) State(ctx context.Context) (State, error) {
-	err := e.look(ctx)
+	err := e.takeOver(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, state := e.config.Now(), State{Leading: e.leading.Load() > 0, Following: e.following.Load() > 0}
