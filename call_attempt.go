@@ -3,7 +3,6 @@ package lending
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"io"
 	"log/slog"
 	"net/http"
@@ -58,9 +57,9 @@ type exchange struct {
 // sends counts what the transport does with the request in all attempts. The hooks may run after
 // an attempt has returned.
 type sends struct {
-	deadline *transport.Deadline // of a mutation with a key
-	use      transport.Use       // of the last connection of a read
-	stop     context.CancelFunc  // ends the call
+	mutation *transport.Send    // nil for a caller's transport
+	use      transport.Use      // of the last connection of a read
+	stop     context.CancelFunc // ends the call
 
 	conns  atomic.Int32
 	reused atomic.Bool     // a connection had served another request
@@ -164,16 +163,20 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 	if err != nil {
 		return 0, "", err
 	}
-	isMutation := x.request.effect == Mutation
-	if isMutation && x.key != nil {
-		if ctx, x.sends.deadline = transport.WithDeadline(ctx); x.sends.deadline.IsOver() { // even if the timer of the context is late
-			return 0, "", context.DeadlineExceeded
+	if x.request.effect == Mutation && !x.settings.foreign {
+		x.sends.mutation = transport.NewSend(ctx)
+		defer x.sends.mutation.End()
+		if ctx, err = x.sends.mutation, x.sends.mutation.Err(); err != nil {
+			return 0, "", err
 		}
 	}
 	x.attempts++
-	hr = hr.WithContext(httptrace.WithClientTrace(ctx, x.trace(hr.Header.Get("Authorization"))))
+	hr = hr.WithContext(httptrace.WithClientTrace(ctx, x.trace(hr)))
 	hr.Header = header
-	if isMutation {
+	if x.request.effect == Mutation {
+		hr.GetBody = nil
+	}
+	if x.request.effect == Mutation && x.settings.foreign {
 		guard(hr)
 	}
 	resp, err := x.transport().RoundTrip(hr)
@@ -198,15 +201,15 @@ func (x *exchange) transport() http.RoundTripper {
 	return s.http.Transport
 }
 
-// guard makes net/http send the request once. If a connection breaks after the service has read
-// a request, net/http resends a request without a body, or with GetBody, but never a request
-// with a partly read body. So a GET gets an empty body, which does not appear on the wire.
+// guard makes a caller's http.Transport send a GET once. If a connection breaks after the service
+// has read a request, net/http resends a request without a body, but never a request with a partly
+// read body. So a GET gets an empty body, which appears on the wire over HTTP/2 alone. The client's
+// own transport needs none: it sends nothing on a used connection of HTTP/1.1, and over HTTP/2
+// [sends.gotConn] stops the copy.
 //
 // A POST without a body has no guard: net/http would send an empty body chunked, which services
-// refuse without a content type. Over HTTP/1.1 net/http does not resend the POST. Over HTTP/2, and
-// if a caller's transport resends the POST, [exchange.trace] stops the copy.
+// refuse without a content type. Over HTTP/1.1 net/http does not resend the POST.
 func guard(hr *http.Request) {
-	hr.GetBody = nil
 	if hr.Body == nil && hr.Method == http.MethodGet {
 		hr.Body = io.NopCloser(emptyBody{})
 	}
@@ -226,35 +229,34 @@ const maxRetries = 4
 const maxSent = 2 * (1 + maxRetries)
 
 // trace returns the hooks that count the sends of the transport.
-func (x *exchange) trace(authorization string) *httptrace.ClientTrace {
-	isRead, most := x.request.effect == Read, int32(1)
-	if isRead {
+func (x *exchange) trace(hr *http.Request) *httptrace.ClientTrace {
+	most := int32(1)
+	if x.request.effect == Read {
 		most = maxSent
 	}
 	hooks := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { x.sends.gotConn(got, most) }}
 	if x.settings.foreign {
-		x.sends.traceForeign(hooks, x.settings.base.Host, x.settings.userAgent[0], authorization)
+		x.sends.traceForeign(hooks, x.settings.base.Host, x.settings.userAgent[0], hr.Header.Get("Authorization"))
 	} else {
-		isGuarded := x.request.method == http.MethodGet || x.payload != nil || x.request.isUpload()
-		x.sends.traceOwn(hooks, isRead, isGuarded)
+		x.sends.traceOwn(hooks, hr.Close)
 	}
 	return hooks
 }
 
 // traceOwn adds the hooks for a transport of the client, which sends no other requests.
-func (s *sends) traceOwn(hooks *httptrace.ClientTrace, isRead, isGuarded bool) {
-	if isRead {
-		hooks.PutIdleConn = func(error) { s.use.End() }
-	}
-	if isRead || isGuarded {
+func (s *sends) traceOwn(hooks *httptrace.ClientTrace, isAlone bool) {
+	if s.mutation == nil || isAlone {
 		hooks.WroteHeaders = func() { s.wrote(0) }
+		hooks.PutIdleConn = func(error) { s.use.End() }
 		return
 	}
-	hooks.WroteHeaderField = func(name string, _ []string) { // net/http over HTTP/2 may send it again, before WroteHeaders
+	hooks.WroteHeaderField = func(name string, _ []string) { // over HTTP/2 before the head is written
 		if isHostField(name) {
 			s.wrote(0)
+			s.mutation.Begin()
 		}
 	}
+	hooks.WroteRequest = func(httptrace.WroteRequestInfo) { s.mutation.Wrote() }
 }
 
 // traceForeign adds the hooks for a transport of the caller, which may repeat requests below every
@@ -275,22 +277,21 @@ func (s *sends) traceForeign(hooks *httptrace.ClientTrace, host, userAgent, auth
 }
 
 // gotConn counts a connection. It ends the call when the transport gets a connection for more than
-// most sends, and when the deadline of a mutation with a key is over.
+// most sends.
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1: there gotConn closes the
 // connection under the request, against the advice of httptrace.
 func (s *sends) gotConn(got httptrace.GotConnInfo, most int32) {
-	isLate := s.deadline.IsOver()
-	if !isLate {
-		s.conns.Add(1)
-		s.reused.Store(s.reused.Load() || got.Reused)
-		s.deadline.Got(got.Conn)
-		s.use.Begin(got.Conn)
+	s.conns.Add(1)
+	s.reused.Store(s.reused.Load() || got.Reused)
+	s.use.Begin(got.Conn)
+	if s.mutation != nil {
+		s.mutation.Got(got.Conn)
 	}
-	s.excess.Store(s.excess.Load() || s.written() >= most)
-	if isLate || s.excess.Load() {
+	if s.excess.Load() || s.written() >= most {
+		s.excess.Store(true)
 		s.stop()
-		if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
+		if got.Conn != nil && !transport.IsShared(got.Conn) {
 			_ = got.Conn.Close()
 		}
 	}
@@ -368,17 +369,20 @@ func (x *exchange) outcome() Outcome {
 // reached reports whether any attempt may have reached the service. Any attempt of a read
 // counts.
 func (x *exchange) reached() bool {
-	if x.attempts == 0 || x.sends.deadline.NeverLeft() {
+	if x.attempts == 0 {
 		return false
 	}
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
 		return false // the service accepts no part of a document
 	}
-	unserved := x.sends.conns.Load() == 1 && !x.sends.reused.Load() && !x.settings.foreign && neterr.NeverServed(x.err)
-	if x.request.effect == Read || x.sends.conns.Load() > 0 && !unserved {
+	switch {
+	case x.request.effect == Read:
 		return true
+	case x.sends.mutation == nil: // a caller's transport may fire no trace
+		return x.sends.conns.Load() > 0 || !neterr.NeverLeft(x.err)
 	}
-	return x.settings.foreign && !neterr.NeverLeft(x.err) // a caller's transport may fire no trace
+	refused := x.sends.conns.Load() == 1 && !x.sends.reused.Load() && neterr.IsRefusal(x.err)
+	return x.sends.mutation.Left() && !refused && !neterr.IsUnprocessed(x.err)
 }
 
 // sent returns the number of sends, by this package or by the transport.

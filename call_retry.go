@@ -77,7 +77,6 @@ func (s *settings) drop(token Token) bool {
 // response, and for a cut 2xx response.
 func (x *exchange) attempt(ctx context.Context, token Token) error {
 	x.caller = ctx
-	defer func() { x.sends.deadline.End() }()
 	x.http = x.settings.http
 	x.http.Transport = x
 	resp, err := x.once(ctx, token)

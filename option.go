@@ -44,8 +44,8 @@ func WithHTTPClient(hc *http.Client) Option {
 // WithoutHTTP2 has each mutation, and each read that checks a mutation, open a connection of its
 // own, which takes three round trips over TLS instead of one.
 //
-// Use it if the service, or a proxy before it, often closes connections of HTTP/2: if it closes one
-// just as a mutation arrives, or refuses a stream, the outcome of the mutation is unknown.
+// Use it if the service, or a gateway before it, often closes connections of HTTP/2: if it closes one
+// just as a mutation arrives, the outcome of the mutation is unknown.
 func WithoutHTTP2() Option {
 	return func(c *config) error {
 		c.withoutHTTP2 = true

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"path"
@@ -35,6 +36,7 @@ type leftovers struct {
 
 func newLeftovers(t *testing.T, pause time.Duration) *leftovers {
 	t.Helper()
+	log.SetOutput(io.Discard) // net/http prints surplus data of a segment
 	s := &leftovers{pause: pause}
 	s.url = "http://" + wire.ListenRaw(t, s.serve)
 	return s

@@ -40,6 +40,8 @@ type trial struct {
 	route  catalog.Route
 	answer string // of the service, if it succeeds
 	doored bool   // with WithTLS and WithHeader
+
+	isBodyless bool // the request over HTTP/2 had no body
 }
 
 // expected is the result of the trial in the table.
@@ -58,7 +60,8 @@ var errorNames = map[string]func(error) bool{
 	"reset":      func(err error) bool { return strings.Contains(fmt.Sprint(err), "the HTTP/2 stream") || sentAgain(err) },
 	"goaway": func(err error) bool {
 		text := fmt.Sprint(err)
-		return strings.Contains(text, "connection closed") || strings.Contains(text, "or the connection") || sentAgain(err)
+		return strings.Contains(text, "connection closed") || strings.Contains(text, "or the connection") ||
+			strings.Contains(text, "refused the HTTP/2 stream") || sentAgain(err)
 	},
 	"canceled":     func(err error) bool { return errors.Is(err, context.Canceled) },
 	"unauthorized": func(err error) bool { return errors.Is(err, lending.ErrUnauthorized) },
@@ -96,7 +99,7 @@ func (tr *trial) wants() string {
 // outcome returns the outcome that the error of a mutation must have.
 func (tr *trial) outcome() string {
 	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
-	applies := map[string]bool{"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route)}
+	applies := map[string]bool{"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route), "bodyless": tr.isBodyless}
 	if who, what, ok := strings.Cut(exception, ": "); ok && applies[who] {
 		return what
 	}
@@ -228,7 +231,7 @@ func conformanceTrials(t *testing.T, doored bool) []*trial {
 			if name == "Applications.Offer with force" {
 				row.Reads = false
 			}
-			trials = append(trials, &trial{f, name, all[name], row, row.Success(), doored})
+			trials = append(trials, &trial{fault: f, name: name, call: all[name], route: row, answer: row.Success(), doored: doored})
 		}
 	}
 	return trials
@@ -306,6 +309,7 @@ func (tr *trial) try(
 		failed("error %v, want %q", err, name)
 		return failures, service.starved.Load()
 	}
+	tr.isBodyless = service.bodyless.Load()
 	failures = append(failures, tr.holds(err, <-service.ended, got)...)
 	if atLeast, _ := time.ParseDuration(want.AtLeast); took < atLeast {
 		failed("took %s, want at least %s", took, atLeast)

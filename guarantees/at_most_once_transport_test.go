@@ -213,3 +213,35 @@ func TestTwoCopiesLeaveDoubt(t *testing.T) {
 		})
 	}
 }
+
+// The head of a GET that changes state ends its stream over HTTP/2. After an empty DATA frame, gateways
+// forward the GET with a chunked body, and strict services refuse it.
+func TestMutatingGETHasNoBody(t *testing.T) {
+	t.Parallel()
+	var data, arrived atomic.Int32
+	client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
+		secure := tlsHTTP2(conn)
+		defer secure.Close()
+		(&h2Conn{conn: secure, request: func(c *h2Conn, stream uint32) bool {
+			arrived.Add(1)
+			if _, ok := c.bodies[stream]; ok {
+				data.Add(1)
+			}
+			c.respond(stream, `{}`)
+			return true
+		}}).serve()
+	}), withToken)
+	names := []string{
+		"Applications.Process", "Applications.UpdateCustomerData", "Applications.UpdateData", "Applications.UpdateName",
+		"Applications.UpdateNameAndZipCode", "Applications.Offer with force",
+	}
+	for _, name := range names {
+		call := catalog.Calls[name]
+		if call == nil {
+			call = catalog.Variants[name]
+		}
+		_, _ = call(t.Context(), client)
+	}
+	assert.EqualValues(t, len(names), arrived.Load())
+	assert.Zero(t, data.Load(), "requests with a DATA frame")
+}

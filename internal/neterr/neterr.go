@@ -59,6 +59,10 @@ func Describe(err error) (text string, ok bool) {
 		return "permission denied", true
 	case isUnborn(err):
 		return "the server ended the HTTP/2 connection at once", true
+	case IsUnprocessed(err):
+		return "the server refused the HTTP/2 stream", true
+	case isTooLong(err):
+		return "the head of the request exceeds the server's limit", true
 	case isStream(err):
 		return "the HTTP/2 stream was reset", true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
@@ -105,11 +109,11 @@ func NeverLeft(err error) bool {
 		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
 }
 
-// IsPermanent reports whether another attempt would fail too: the certificate is invalid, or the
-// service does not speak TLS.
+// IsPermanent reports whether another attempt would fail too: a certificate of client or service is
+// not accepted, or the service does not speak TLS.
 func IsPermanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate) || IsPlaintext(err)
+	return errors.As(err, &certificate) || IsRefusal(err) || IsPlaintext(err)
 }
 
 // IsTimeout reports whether a time limit ended the attempt.
@@ -167,7 +171,8 @@ var refusals = []string{
 // reports an HTTP/2 connection that the server closed at once: a refused certificate can be the reason.
 func IsTLS(err error) bool { return IsCertificate(err) || alert(err) != "" || isUnborn(err) }
 
-// IsRefusal reports whether the server refused the certificate of the client.
+// IsRefusal reports whether the server refused the certificate of the client. In TLS 1.3 the refusal
+// comes after the request has left, but on a new connection before the server reads the request.
 func IsRefusal(err error) bool { return slices.Contains(refusals, alert(err)) }
 
 // isUnborn reports whether a connection of HTTP/2 was closed before its first request was written.
@@ -176,9 +181,23 @@ func isUnborn(err error) bool {
 	return strings.Contains(err.Error(), "http2: client conn could not be established")
 }
 
-// NeverServed reports whether the server ended a new connection before it could read a request: in TLS
-// 1.3 the refusal of a client's certificate comes after the request has left.
-func NeverServed(err error) bool { return err != nil && (IsRefusal(err) || isUnborn(err)) }
+// unprocessed are the words of net/http for a request of HTTP/2 that the server did not process
+// (RFC 9113, 6.8 and 8.7). The errors have no exported type, and can be part of another error.
+var unprocessed = []string{
+	"http2: Transport received Server's graceful shutdown GOAWAY",
+	"; REFUSED_STREAM; received from peer",
+}
+
+// IsUnprocessed reports whether the server did not process the request, in its own words. If a version
+// of net/http changes the words, the outcome is unknown.
+func IsUnprocessed(err error) bool {
+	return err != nil && slices.ContainsFunc(unprocessed, func(words string) bool { return strings.Contains(err.Error(), words) })
+}
+
+// isTooLong reports whether the head of the request is above the limit of the server.
+func isTooLong(err error) bool {
+	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
+}
 
 // alert returns the words of an alert of the server, "" if err is none.
 func alert(err error) string {

@@ -43,8 +43,7 @@ func New(secure *tls.Config) *http.Transport {
 // connection on which nothing was sent before. A late or second response of the service then
 // cannot answer the next mutation, or the next check, whose "not found" would resend a mutation.
 //
-// A connection writes nothing after the process stood still, and nothing after the deadline of the
-// request that opened it: see [WithDeadline].
+// A mutation needs a [Send] as its context.
 type Fresh struct {
 	shared *http.Transport // net/http keeps no connection of HTTP/1.1, and shares those of HTTP/2
 	alone  *http.Transport // over HTTP/1.1
@@ -53,7 +52,8 @@ type Fresh struct {
 }
 
 // maxCalls is the largest number of requests over HTTP/2 at once. Services allow 100 or more, and
-// reset requests above their limit.
+// reset requests above their limit. StrictMaxConcurrentRequests of net/http is no substitute: with
+// twice the limit of callers, Go 1.26 sends nothing more over the connection.
 const maxCalls = 90
 
 // NewFresh returns a transport with the limits and the TLS of like.
@@ -65,7 +65,7 @@ func NewFresh(like *http.Transport, http2 bool) *Fresh {
 		if err != nil {
 			return nil, err
 		}
-		return watch(conn, deadlineIn(ctx)), nil
+		return &guarded{Conn: conn}, nil
 	}
 	f := &Fresh{shared: t, alone: t, calls: make(chan struct{}, maxCalls)}
 	if http2 {
@@ -73,7 +73,7 @@ func NewFresh(like *http.Transport, http2 bool) *Fresh {
 		f.shared.Protocols.SetHTTP2(true)
 		f.shared.IdleConnTimeout = 30 * time.Second
 		f.shared.HTTP2 = &http.HTTP2Config{
-			SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second, WriteByteTimeout: 10 * time.Second,
+			SendPingTimeout: 4 * time.Second, PingTimeout: 3 * time.Second, WriteByteTimeout: 10 * time.Second,
 		}
 	}
 	return f

@@ -1,0 +1,155 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
+)
+
+// ErrLate is the error of a write that came too late.
+var ErrLate error = redact.Text("the call was over before its request was written")
+
+// Send is the context of a single request through [Fresh]. Until the request is written, Send ends
+// with its deadline by the clock, and a connection refuses to write the request after the deadline
+// or after End. A timer alone cannot prevent a late write, because a process wakes from a stop
+// before its timers fire. Send ends no request that is written: a response is on its way.
+type Send struct {
+	context.Context
+
+	mu       sync.Mutex
+	conn     *guarded // of the request
+	isShared bool     // conn has other requests
+	left     bool     // a byte of the request may have left
+	written  bool
+	ended    bool
+}
+
+// NewSend returns the context of a request. The caller has to tell Send of the hooks of package
+// httptrace, and of the end of the request.
+func NewSend(ctx context.Context) *Send { return &Send{Context: ctx} }
+
+// Got notes the connection of the request. Over HTTP/1.1 its next bytes are of the request.
+func (s *Send) Got(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ok bool
+	if s.conn, ok = dialed(conn).(*guarded); !ok {
+		s.left = true // not known
+		return
+	}
+	if s.isShared = IsShared(conn); !s.isShared {
+		s.conn.writes.Store(s)
+	}
+}
+
+// Begin notes that the connection writes the head of the request next. Over HTTP/2 the hook of the
+// first field comes before the head is written.
+func (s *Send) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil {
+		s.conn.writes.Store(s)
+	}
+}
+
+// Wrote notes that the whole request is written.
+func (s *Send) Wrote() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = true
+}
+
+// IsShared reports whether conn speaks HTTP/2.
+func IsShared(conn net.Conn) bool {
+	secure, ok := conn.(*tls.Conn)
+	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// allows reports whether the connection may write.
+func (s *Send) allows() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isShared && s.left {
+		return true // the write can be of another request
+	}
+	allowed := !s.ended && !s.isOver()
+	s.left = s.left || allowed
+	return allowed
+}
+
+// isOver asks the wall clock too: the monotonic clock stops while a machine sleeps.
+func (s *Send) isOver() bool {
+	at, ok := s.Deadline()
+	now := time.Now()
+	return ok && (now.After(at) || now.Round(0).After(at.Round(0)))
+}
+
+var over = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Done implements [context.Context]. net/http asks it before it writes a head or data of HTTP/2.
+func (s *Send) Done() <-chan struct{} {
+	if s.isLate() {
+		return over
+	}
+	return s.Context.Done()
+}
+
+// Err implements [context.Context].
+func (s *Send) Err() error {
+	if err := s.Context.Err(); err != nil || !s.isLate() {
+		return err
+	}
+	return context.DeadlineExceeded
+}
+
+func (s *Send) isLate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.written && s.isOver()
+}
+
+// End notes the end of the request: no byte of it leaves from now on, unless one has left.
+func (s *Send) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// Left reports whether a byte of the request may have left.
+func (s *Send) Left() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+// guarded is a connection of [Fresh].
+type guarded struct {
+	net.Conn
+
+	writes atomic.Pointer[Send] // the request of the next bytes, or an earlier one
+}
+
+func (g *guarded) Write(p []byte) (int, error) {
+	if s := g.writes.Load(); s != nil && !s.allows() {
+		_ = g.Close()
+		return 0, ErrLate
+	}
+	return g.Conn.Write(p)
+}
+
+// dialed returns the connection below TLS.
+func dialed(conn net.Conn) net.Conn {
+	for secure, ok := conn.(*tls.Conn); ok; secure, ok = conn.(*tls.Conn) {
+		conn = secure.NetConn()
+	}
+	return conn
+}

@@ -1,0 +1,134 @@
+package transport_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/transport"
+)
+
+// lateTimer is a context whose timer does not fire.
+type lateTimer struct {
+	context.Context
+	at time.Time
+}
+
+func (c lateTimer) Deadline() (time.Time, bool) { return c.at, true }
+
+// TestNothingIsWrittenAfterTheDeadline has a deadline end between two hooks of net/http, with a
+// timer that does not fire. A request that waits for its connection or its stream is not written,
+// and keeps the connection for others. Only in the moment before the write the connection ends.
+func TestNothingIsWrittenAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	for _, http2 := range []bool{false, true} {
+		for _, late := range []string{"", "GotConn", "WroteHeaderField"} {
+			if late == "WroteHeaderField" && !http2 {
+				continue // as GotConn
+			}
+			t.Run(fmt.Sprintf("HTTP/2 %t, late at %q", http2, late), func(t *testing.T) {
+				t.Parallel()
+				s := serve(t, http2)
+				fresh := transport.NewFresh(s.like, true)
+				defer fresh.CloseIdleConnections()
+				at := time.Now().Add(time.Second)
+				over := func(hook string) {
+					if hook == late {
+						<-time.After(time.Until(at) + time.Millisecond)
+					}
+				}
+				send := transport.NewSend(httptrace.WithClientTrace(lateTimer{t.Context(), at}, &httptrace.ClientTrace{
+					GotConn:          func(httptrace.GotConnInfo) { over("GotConn") },
+					WroteHeaderField: func(string, []string) { over("WroteHeaderField") },
+				}))
+				_, _, err := post(send, fresh, s.URL, false)
+				assert.Equal(t, late != "", err != nil, err)
+				assert.Equal(t, late == "", send.Left())
+				send.End()
+				got, _, err := post(t.Context(), fresh, s.URL, false)
+				require.NoError(t, err)
+				want := map[bool]string{false: "HTTP/1.1 2", true: "HTTP/2.0 1"}[http2]
+				if late != "" && !http2 {
+					want = "HTTP/1.1 1" // the first to arrive
+				}
+				assert.Equal(t, want, got)
+			})
+		}
+	}
+}
+
+// A response is read after the deadline by the clock, if the request was written before: the timer of
+// the context decides.
+func TestWrittenRequestIsAnsweredAfterAStop(t *testing.T) {
+	t.Parallel()
+	for _, http2 := range []bool{false, true} {
+		t.Run(fmt.Sprint("HTTP/2 ", http2), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, http2)
+			fresh := transport.NewFresh(s.like, true)
+			defer fresh.CloseIdleConnections()
+			at := time.Now().Add(time.Second)
+			send := transport.NewSend(httptrace.WithClientTrace(lateTimer{t.Context(), at}, &httptrace.ClientTrace{
+				GotFirstResponseByte: func() { <-time.After(time.Until(at) + time.Millisecond) },
+			}))
+			_, _, err := post(send, fresh, s.URL, false)
+			require.NoError(t, err)
+			assert.True(t, send.Left())
+		})
+	}
+}
+
+// TestConnectionGuardsItsRequest writes before and after the end of a request, and the end of its
+// deadline. A request that never ends holds nothing back.
+func TestConnectionGuardsItsRequest(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		name       string
+		deadline   time.Time
+		hasEnded   bool
+		want       error
+		isCanceled bool
+	}{
+		{"in time", now.Add(time.Hour), false, nil, false},
+		{"late", now.Add(-time.Nanosecond), false, transport.ErrLate, true},
+		{"the machine slept", transport.Sleep(now.Add(time.Hour), 2*time.Hour), false, transport.ErrLate, true},
+		{"ended", now.Add(time.Hour), true, transport.ErrLate, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			go func() { _, _ = io.Copy(io.Discard, theirs) }()
+			send := transport.NewSend(lateTimer{t.Context(), test.deadline})
+			conn := transport.Guard(ours, send)
+			if test.hasEnded {
+				send.End()
+			}
+			_, err := io.WriteString(conn, "the request")
+			require.ErrorIs(t, err, test.want)
+			assert.Equal(t, test.want == nil, send.Left())
+			assert.Equal(t, test.isCanceled, send.Err() != nil)
+			select {
+			case <-send.Done():
+				assert.True(t, test.isCanceled)
+			default:
+				assert.False(t, test.isCanceled)
+			}
+		})
+	}
+}
+
+// TestNoDeadlineHoldsNothingBack has a context without a deadline.
+func TestNoDeadlineHoldsNothingBack(t *testing.T) {
+	s := serve(t, true)
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	_, _, err := post(transport.NewSend(t.Context()), fresh, s.URL, false)
+	require.NoError(t, err)
+}
