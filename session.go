@@ -243,6 +243,8 @@ type SessionState struct {
 	Paused   time.Time `json:"paused,omitzero"`  // no sign-in before this time; zero if there is no pause
 	Person   bool      `json:"person,omitempty"` // a person has to act: send a two-factor code, or correct the credentials
 	Cause    string    `json:"cause,omitempty"`  // the last failed sign-in, without secrets
+
+	Challenge *Challenge `json:"-"` // a sign-in that waits for a code: see [Session.CompleteTwoFactor]; nil if none does
 }
 
 // State returns the state of the session. It reads the [TokenStore], and adopts a token or a
@@ -270,6 +272,9 @@ func (s *Session) State(ctx context.Context) (SessionState, error) {
 		}[of.Class]
 		state.Person = errors.Is(of.Failure, ErrSignInRequired) || of.Class == signin.Refused
 		state.Cause = redact.Describe(of.Failure)
+		if required, ok := errors.AsType[*TwoFactorRequiredError](of.Failure); ok {
+			state.Challenge = &required.Challenge
+		}
 	}
 	return state, err
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -158,6 +159,9 @@ type order struct {
 	Sends   int             `json:"sends"`   // of the key that the person has looked at
 	Correct bool            `json:"correct"` // the verdict replaces an earlier verdict
 
+	Session string `json:"session"` // its name
+	Code    string `json:"code"`    // of the service, for a sign-in
+
 	Since string `json:"since"` // the time of the copy
 	For   string `json:"for"`   // of a restoration
 
@@ -172,14 +176,24 @@ type done struct {
 	Done int `json:"done"` // number of records changed
 }
 
+// isForwarded reports whether a gateway has replaced the Host of the page's own request. No page of another
+// origin can set X-Forwarded-Host.
+func isForwarded(r *http.Request) bool {
+	origin, err := url.Parse(r.Header.Get("Origin"))
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Host"), ",")
+	return err == nil && origin.Host != "" && origin.Host == strings.TrimSpace(first) && r.Header.Get("Sec-Fetch-Site") == ""
+}
+
 // action serves an action for a person who may act, and logs it.
 func (d *desk) action(act func(r *http.Request, who string, o order) (what string, n int, err error)) http.HandlerFunc {
 	return answer(func(r *http.Request) (done, error) {
 		who, mayAct := d.Who(r)
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		switch {
-		case d.origin.Check(r) != nil:
-			return done{}, failf(http.StatusForbidden, "the request comes from another origin; use the page itself")
+		case d.origin.Check(r) != nil && !isForwarded(r):
+			return done{}, failf(http.StatusForbidden, "the request comes from the page of %.200q and has the Host %.200q: "+
+				"use the page itself, and let the gateway pass its Host on (nginx: proxy_set_header Host $http_host; "+
+				"Apache: ProxyPreserveHost On) or set X-Forwarded-Host", r.Header.Get("Origin"), r.Host)
 		case !mayAct || who == "":
 			return done{}, failf(http.StatusForbidden, "this person may not act; ask for the right to act")
 		case media != "application/json":

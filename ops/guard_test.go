@@ -44,6 +44,11 @@ func TestActionsNeedARight(t *testing.T) {
 		{"another site", order, header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
 		{"another subdomain", order, header("Sec-Fetch-Site", "same-site"), http.StatusForbidden},
 		{"another origin", order, header("Origin", "https://evil.example"), http.StatusForbidden},
+		{"another site through a gateway", order, header("Origin", "https://evil.example",
+			"X-Forwarded-Host", "ops.example"), http.StatusForbidden},
+		{"a page with a forged gateway", order, header("Origin", "https://ops.example",
+			"X-Forwarded-Host", "ops.example", "Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
+		{"a hidden origin", order, header("Origin", "null", "X-Forwarded-Host", ""), http.StatusForbidden},
 		{"a form", order, header("Content-Type", "application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType},
 		{"a form of text", order, header("Content-Type", "text/plain"), http.StatusUnsupportedMediaType},
 		{"no order", []int{1}, header(), http.StatusBadRequest},
@@ -51,6 +56,8 @@ func TestActionsNeedARight(t *testing.T) {
 		{"an unknown verdict", verdict("order-1/document", "maybe", "a"), header(), http.StatusBadRequest},
 		{"no reason", verdict("order-1/document", "happened", ""), header(), http.StatusBadRequest},
 		{"an unknown key", verdict("order-2", "happened", "a"), header(), http.StatusNotFound},
+		{"a browser without Sec-Fetch-Site, behind a gateway", verdict("order-2", "happened", "a"), header("Origin",
+			"https://ops.example", "X-Forwarded-Host", "ops.example, 10.0.0.7"), http.StatusNotFound},
 		{"the person on the page itself", order, header("Sec-Fetch-Site", "same-origin"), http.StatusOK},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,6 +65,17 @@ func TestActionsNeedARight(t *testing.T) {
 			assert.Equal(t, test.status, status, text)
 		})
 	}
+}
+
+// A gateway that replaces the Host is told how to pass it on.
+func TestGatewayWithoutTheHostIsNamed(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	_, text := b.send(http.MethodPost, "api/resume", map[string]any{}, http.Header{
+		"X-Person": {person}, "Content-Type": {"application/json"}, "Origin": {"http://ops.example"},
+	})
+	assert.Contains(t, text, `the page of \"http://ops.example\" and has the Host \"127.0.0.1:`)
+	assert.Contains(t, text, "proxy_set_header Host $http_host; Apache: ProxyPreserveHost On) or set X-Forwarded-Host")
 }
 
 // A handler without Who and Show is read only.

@@ -17,8 +17,15 @@ import (
 
 // lettersPage is a page of dead letters: at most [webhook.MaxDeadLetters].
 type lettersPage struct {
-	Letters []webhook.DeadLetter `json:"deadLetters"`
-	Next    string               `json:"next,omitempty"` // for after; empty at the end
+	Letters []letter `json:"deadLetters"`
+	Next    string   `json:"next,omitempty"` // for after; empty at the end
+}
+
+// letter is a dead letter with its order.
+type letter struct {
+	webhook.DeadLetter
+
+	About string `json:"about,omitempty"` // see Options, or the ids of the records
 }
 
 // inbox returns the inbox of a request, with its name.
@@ -44,16 +51,19 @@ func (d *desk) deadLetters(r *http.Request) (lettersPage, error) {
 	if filter.Limit, err = limitOf(query.Get("limit")); err != nil {
 		return lettersPage{}, err
 	}
-	return listLetters(r.Context(), inbox, filter)
+	return d.letters(r.Context(), inbox, filter)
 }
 
-func listLetters(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (lettersPage, error) {
+func (d *desk) letters(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (lettersPage, error) {
 	filter = filter.WithDefaults() // an inbox returns at most MaxDeadLetters
 	letters, err := inbox.DeadLetters(ctx, filter)
 	if err != nil {
 		return lettersPage{}, err
 	}
-	found := lettersPage{Letters: append([]webhook.DeadLetter{}, letters...)}
+	found := lettersPage{Letters: []letter{}}
+	for _, l := range letters {
+		found.Letters = append(found.Letters, letter{l, d.aboutLetter(ctx, inbox, l.ID)})
+	}
 	if len(letters) == filter.Limit {
 		found.Next = letters[len(letters)-1].ID
 	}

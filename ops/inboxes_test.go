@@ -121,7 +121,7 @@ func TestPageIsBounded(t *testing.T) {
 		b.setAside(nil, event("a", n))
 	}
 	text := b.read("")
-	assert.Equal(t, 50, strings.Count(text, `<tr id="letter-`))
+	assert.Equal(t, 20, strings.Count(text, `<article class="card" id="letter-`))
 	assert.Contains(t, text, "2000 dead letters")
 	assert.Less(t, len(text), 200_000)
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,18 +16,19 @@ import (
 
 // key is an entry of the log, with times instead of ages.
 type key struct {
-	Key       string            `json:"key"`
-	Class     string            `json:"class"` // review, doubt, progress or ended
-	State     store.State       `json:"state"`
-	Says      string            `json:"says"` // the class and the state in words
-	Route     string            `json:"route"`
-	IDs       map[string]string `json:"ids,omitempty"` // of the records
-	Since     time.Time         `json:"since"`
-	Sends     int               `json:"sends"`
-	CheckWith string            `json:"checkWith,omitempty"` // the reads for a person
-	Why       string            `json:"why,omitempty"`
-	By        string            `json:"resolvedBy,omitempty"`
-	Correct   bool              `json:"correctable,omitempty"` // whether a verdict can replace the earlier verdict
+	Key     string            `json:"key"`
+	Class   string            `json:"class"` // review, doubt, progress or ended
+	State   store.State       `json:"state"`
+	Says    string            `json:"says"` // the class and the state in words
+	Route   string            `json:"route"`
+	IDs     map[string]string `json:"ids,omitempty"` // of the records
+	Since   time.Time         `json:"since"`
+	Sends   int               `json:"sends"`
+	About   string            `json:"about,omitempty"`  // see Options; of a single key
+	LookAt  []string          `json:"lookAt,omitempty"` // the reads for a person
+	Why     string            `json:"why,omitempty"`
+	By      string            `json:"resolvedBy,omitempty"`
+	Correct bool              `json:"correctable,omitempty"` // whether a verdict can replace the earlier verdict
 
 	Happened    time.Time `json:"happenedFrom,omitzero"`    // time from which a person may say so
 	NotHappened time.Time `json:"notHappenedFrom,omitzero"` // the same
@@ -57,7 +59,7 @@ const (
 func keyOf(e *idempotency.KeyStatus, now time.Time) key {
 	k := key{
 		Key: e.Key, Class: classOf(e), State: e.State, Says: says(e), Route: e.Route, IDs: e.IDs, Since: now.Add(-e.Age), Sends: e.Sends,
-		CheckWith: e.CheckWith, Why: e.Why, By: e.ResolvedBy, Correct: e.Correctable, position: e.Position,
+		LookAt: lookAt(e.CheckWith, e.IDs), Why: e.Why, By: e.ResolvedBy, Correct: e.Correctable, position: e.Position,
 	}
 	if k.Class != ended {
 		k.Happened, k.NotHappened = now.Add(e.HappenedAfter), now.Add(e.NotHappenedAfter)
@@ -187,6 +189,7 @@ func (d *desk) find(ctx context.Context, name string) (*key, error) {
 		return nil, failf(http.StatusNotFound, "no entry has the key; list the keys by their beginning")
 	}
 	k := keyOf(&recorded.KeyStatus, time.Now().UTC())
+	k.About = d.about(ctx, k.Key, k.IDs)
 	return &k, nil
 }
 
@@ -214,8 +217,12 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict, Correct: o.Correct, Sends: o.Sends}); err != nil {
 		f := asFailure(err)
 		if f.Status == http.StatusConflict {
-			if f.Now, err = d.find(ctx, o.Key); err != nil {
+			now, err := d.find(ctx, o.Key)
+			if err != nil {
 				return what, 0, err
+			}
+			if f.Now = now; now.Class == ended && now.By != "" && !o.Correct {
+				f.Text = fmt.Sprintf("lending/ops: %q has just decided this key: %s, because %q", now.By, now.Says, now.Why)
 			}
 		}
 		return what, 0, f

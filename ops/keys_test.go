@@ -35,7 +35,7 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 
 	text := b.read("api/keys?state=doubt")
 	require.Contains(t, text, `"key":"order-42/confirm"`)
-	require.Contains(t, text, `"checkWith":"Loans.Withdrawals, Loans.TotalBalance"`)
+	require.Contains(t, text, `"lookAt":["GET /api/Loan/get-withdrawals/`)
 	require.Contains(t, text, `"loanId":`)
 
 	text = b.refused(http.StatusConflict, "api/resolve",
@@ -94,7 +94,7 @@ func TestPersonCorrectsAVerdict(t *testing.T) {
 	order := map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen"}
 	b.act("api/resolve", order)
 	require.Contains(t, b.read("api/key?key=order-1/document"), `"correctable":true`)
-	require.Contains(t, b.read("?prefix=order-1"), "Correct the verdict")
+	require.Contains(t, b.read("?prefix=order-1"), "Reason to correct the verdict")
 
 	order["why"] = "the support has the document"
 	b.refused(http.StatusConflict, "api/resolve", order)
@@ -266,11 +266,11 @@ func TestReviewIsNotHiddenByDoubts(t *testing.T) {
 	_, err := late.Check(t.Context(), b.client)
 	require.NoError(t, err)
 	text := b.read("")
-	assert.Contains(t, text, `<tr id="review-order/document">`)
+	assert.Contains(t, text, `<article class="card" id="review-order/document">`)
 	assert.Contains(t, text, `<span class="bad">Needs a person: 1 key.</span> In doubt: 500. In progress: 0. `+
 		"(Of the oldest 500 keys of a state; there are more.)")
-	assert.Contains(t, text, "submit document, application ", "the row says what is at stake")
-	assert.Contains(t, text, ", sent 1 time</span>")
+	assert.Regexp(t, `<h3><bdi>submit document</bdi></h3>\n.*application 0.*, sent 1 time, needs a person since `, text,
+		"the row says what is at stake")
 }
 
 // entry is a key or a dead letter in a list.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -29,6 +30,11 @@ type Options struct {
 	// Show reports whether the person may see the data of a webhook, which holds codes and
 	// personal data. Without Show nobody may.
 	Show func(r *http.Request) bool
+
+	// About describes in words what a key is about: the order, the customer, the amount. ids are those of
+	// its records by name, such as loanId. For a webhook set aside, key is empty. The page calls About for
+	// each row that it shows.
+	About func(ctx context.Context, key string, ids map[string]string) string
 
 	// Resolved is called with a key after a person's verdict, so that its order goes on at once:
 	// call Worker.Hint of package orders with the order of the key.
@@ -81,6 +87,7 @@ func (d *desk) serve(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/erase", d.action(d.erase))
 	if len(d.Sessions) > 0 {
 		mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
+		mux.HandleFunc("POST /api/signin", d.action(d.signIn))
 	}
 	if d.Log != nil {
 		mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "after", "limit"))

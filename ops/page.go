@@ -35,6 +35,7 @@ type view struct {
 	Review, Doubt, Progress []key
 	LogFailed               string
 	Standing                []standing
+	Paused                  bool
 	Inboxes                 []inboxView
 	Event                   string // of the dead letters
 	Sessions                []session
@@ -45,7 +46,7 @@ type inboxView struct {
 	Name    string
 	Path    string // of its routes
 	Counts  webhook.InboxCounts
-	Letters []webhook.DeadLetter
+	Letters []letter
 	Failed  string
 }
 
@@ -57,7 +58,7 @@ type keyList struct {
 }
 
 // shown is the number of rows in each list of the page.
-const shown = 50
+const shown = 20
 
 // counted is the number of keys of a state that a page counts: each costs some microseconds.
 const counted = 500
@@ -70,6 +71,7 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"sent":  sent,
 	"ids":   ids,
 	"route": routeInWords,
+	"curl":  curl,
 	"list":  func(id string, keys []key, v view) keyList { return keyList{id, keys, v} },
 }).ParseFS(files, "page.html"))
 
@@ -98,7 +100,7 @@ func (d *desk) view(r *http.Request) (v view, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
 		i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name)}
-		err := apart(r.Context(), func(ctx context.Context) error { return i.read(ctx, d.Inboxes[name], lending.EventName(v.Event)) })
+		err := apart(r.Context(), func(ctx context.Context) error { return d.viewInbox(ctx, &i, v.Event) })
 		if err != nil {
 			i.Failed = asFailure(err).Text
 		}
@@ -126,6 +128,7 @@ func (d *desk) viewKeys(r *http.Request, v *view) error {
 			return err
 		}
 		v.Found = found.Keys
+		d.describe(r.Context(), v.Found)
 	}
 	v.Now = time.Now().UTC() // after the times of the keys
 	slices.SortStableFunc(open, func(a, b key) int { return a.Since.Compare(b.Since) })
@@ -137,18 +140,30 @@ func (d *desk) viewKeys(r *http.Request, v *view) error {
 			*list = append(*list, k)
 		}
 	}
+	d.describe(r.Context(), v.Review)
+	d.describe(r.Context(), v.Doubt)
+	d.describe(r.Context(), v.Progress)
 	var err error
 	v.Standing, err = d.standing(r)
+	v.Paused = slices.ContainsFunc(v.Standing, func(s standing) bool { return s.Instruction == "paused" })
 	return err
 }
 
-// read reads the inbox of a view.
-func (i *inboxView) read(ctx context.Context, inbox webhook.DeadLetters, event lending.EventName) (err error) {
+// describe adds the partner's words to keys.
+func (d *desk) describe(ctx context.Context, keys []key) {
+	for i := range keys {
+		keys[i].About = d.about(ctx, keys[i].Key, keys[i].IDs)
+	}
+}
+
+// viewInbox fills the view of an inbox.
+func (d *desk) viewInbox(ctx context.Context, i *inboxView, event string) (err error) {
+	inbox := d.Inboxes[i.Name]
 	if i.Counts, err = inbox.Counts(ctx); err != nil {
 		return err
 	}
-	letters, err := listLetters(ctx, inbox, webhook.DeadLetterFilter{Event: event, Limit: shown})
-	i.Letters = letters.Letters
+	found, err := d.letters(ctx, inbox, webhook.DeadLetterFilter{Event: lending.EventName(event), Limit: shown})
+	i.Letters = found.Letters
 	return err
 }
 

@@ -58,6 +58,7 @@ function update(old, now) {
 function remove(node) {
   const next = node.nextSibling;
   if (node.nodeName === "TR" && node.id.startsWith("request-") && node.querySelector("details[open]")) return next; // what is being read stays
+  if (node.id && [...node.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue)) return next; // and what is being written
   if (node.contains(document.activeElement)) node.parentElement.closest("[tabindex]")?.focus();
   node.remove();
   return next;
@@ -70,7 +71,7 @@ document.addEventListener("submit", async (event) => {
   show("said", "");
   let body = form.dataset.body;
   try {
-    body ??= JSON.stringify(order(form));
+    body ??= JSON.stringify(order(form, event.submitter));
   } catch {
     return show("said", "The field is no JSON.", "bad");
   }
@@ -79,16 +80,20 @@ document.addEventListener("submit", async (event) => {
     const answer = await fetch(document.documentElement.dataset.control + form.dataset.order, { method: "POST", headers, body });
     if (answer.ok) show("said", form.dataset.done + ("answer" in form.dataset ? ` ${await answer.text()}` : ""));
     else show("said", (await answer.json()).error, "bad");
+    if (form.closest("[data-live]") && (answer.ok || answer.status === 409)) { // done, or another person was first
+      form.reset();
+      follow();
+    }
   } catch {
     show("said", "The server cannot be reached.", "bad");
   }
 });
 
 // order is what stands in a form: a field named a.b is b within a, an empty one is left out.
-function order(form) {
-  const all = {};
+function order(form, button) {
+  const all = button?.name ? { [button.name]: button.value } : {};
   for (const field of form.elements) {
-    const empty = field.type === "checkbox" ? !field.checked : field.value === "";
+    const empty = field.type === "submit" || (field.type === "checkbox" ? !field.checked : field.value === "");
     if (!field.name || empty) continue;
     const [outer, inner] = field.name.split(".");
     if (inner) (all[outer] ??= {})[inner] = value(field);

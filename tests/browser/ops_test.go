@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,9 +106,9 @@ func TestOpsPage(t *testing.T) {
 				keys = append(keys, fmt.Sprintf("order-%d/document", n))
 			}
 			d.loseUploads(keys...)
-			b := browser.open(t, d.url+"?prefix=order-1", 360, false)
+			b := browser.open(t, d.url+"?prefix=order-1", 320, false)
 			b.waitText("#connection", "Live")
-			b.fits(fmt.Sprint("ops ", test.letters), []int{360, 900, 1600})
+			b.fits(fmt.Sprint("ops ", test.letters), []int{320, 768, 1280})
 			b.waitText("#summary", fmt.Sprintf("%d dead letter", test.letters))
 			if test.letters > 0 {
 				shown := value[string](b, "document.body.textContent")
@@ -120,7 +121,7 @@ func TestOpsPage(t *testing.T) {
 	}
 }
 
-// A person resolves a key and redrives a dead letter with the keyboard. The pages of both replicas
+// A person decides a key and redrives a dead letter with the keyboard. The pages of both replicas
 // follow without a reload.
 func TestOpsPageByKeyboard(t *testing.T) {
 	d := openDesk(t)
@@ -131,20 +132,18 @@ func TestOpsPageByKeyboard(t *testing.T) {
 	b := browser.open(t, d.url, 900, false)
 	b.waitText("#connection", "Live")
 
-	b.tabTo("#review details > summary")
+	b.tabTo("#review [name=why]")
 	assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid"`),
 		"the focus is seen")
-	b.press("Enter")
-	b.wait(`document.querySelector("#review details").open`)
-	b.tabTo("#review [name=verdict]")
-	b.press("ArrowDown")
-	b.tabTo("#review [name=why]")
 	b.typed("the service's support has the document")
+	b.press("Enter")
+	assert.Empty(t, value[string](b, `document.querySelector("#said").textContent`), "Enter alone decides nothing")
+	b.tabTo("#review [value=happened]")
 	b.press("Enter")
 	b.waitText("#said", "Resolved.")
 	for _, page := range []*tab{b, other} {
 		page.waitText("#summary", "Needs a person: 1 key.")
-		page.wait(`document.querySelectorAll("#review tbody tr").length === 1`)
+		page.wait(`document.querySelectorAll("#review article").length === 1`)
 	}
 	assert.Contains(t, value[string](b, `document.querySelector("#review").textContent`), "order-2/document")
 	assert.Equal(t, "review", value[string](b, "document.activeElement.id"), "the focus stays where the key was")
@@ -154,21 +153,103 @@ func TestOpsPageByKeyboard(t *testing.T) {
 	require.Len(t, entries, 1)
 	assert.Equal(t, "dora", entries[0].ResolvedBy)
 
-	b.tabTo("#inboxes details > summary")
-	b.press("Enter")
-	b.tabTo("#inboxes [data-order$=redrive] button")
+	b.tabTo("#inboxes article [data-order$=redrive] button")
 	b.press("Enter")
 	b.waitText("#said", "Redriven.")
 	for _, page := range []*tab{b, other} {
 		page.waitText("#summary", "1 waiting, 0 running, 2 dead letters")
-		page.wait(`document.querySelectorAll("#inboxes tbody tr").length === 2`)
+		page.wait(`document.querySelectorAll("#inboxes article").length === 2`)
 	}
-	b.tabTo("#inboxes .orders summary")
+	b.tabTo("#inboxes summary")
 	b.press("Enter")
-	b.tabTo("#inboxes .orders [data-order$=drop] [name=why]")
+	b.tabTo("#inboxes [data-order$=drop] [name=why]")
 	b.typed("nobody waits for these events")
 	b.press("Enter")
 	b.waitText("#said", "Dropped.")
 	other.waitText("#inboxes", "No dead letters.")
+
+	b.tabTo("#log [name=why]")
+	b.typed("withdrawals are doubled")
+	b.press("Enter")
+	other.waitText("#summary", "The log is paused by dora")
+	b.waitText("#log", "Resume the log")
+	b.tabTo("#log [name=why]")
+	b.typed("they were two orders")
+	b.press("Enter")
+	other.waitText("#log", "The log sends.")
 	assert.Empty(t, append(b.complaints(), other.complaints()...))
+}
+
+// A person who writes keeps the text while another person decides, and is then told who has decided, and what.
+func TestTwoPersonsAtAKey(t *testing.T) {
+	d := openDesk(t)
+	d.loseUploads("order-1/document", "order-2/document")
+	b := browser.open(t, d.url, 900, false)
+	b.tabTo("#review [name=why]")
+	b.typed("I have asked the support")
+	b.run(`field = document.activeElement`)
+	require.NoError(t, d.log.Resolve(t.Context(), "order-1/document", idempotency.Resolution{
+		By: "kim", Why: "the document is there", Verdict: idempotency.Happened(nil),
+	}))
+	b.waitText("#summary", "Needs a person: 1 key.")
+	assert.True(t, value[bool](b, `document.activeElement === field && field.value === "I have asked the support"`))
+	b.run(`field.form.querySelector("[value=happened]").click()`)
+	b.waitText("#said", `"kim" has just decided this key: happened, without its response, because "the document is there"`)
+	b.wait(`document.querySelectorAll("#review article").length === 1`)
+	assert.Len(t, b.complaints(), 1, "the second verdict")
+}
+
+// The page of a sign-in, of a gateway or of nobody does not pass for the current state.
+func TestPageOfAnotherIsNotShown(t *testing.T) {
+	d := openDesk(t)
+	var instead atomic.Pointer[http.HandlerFunc]
+	handler := ops.Handler(ops.Options{Log: d.log})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if other := instead.Load(); other != nil && r.URL.Path == "/ops/" {
+			(*other)(w, r)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	b := browser.open(t, server.URL+"/ops/", 900, false)
+	for name, other := range map[string]http.HandlerFunc{
+		"a sign-in":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<h1>Sign in</h1>") },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/ops/page.css", http.StatusFound) },
+		"a failure":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			instead.Store(nil)
+			b.waitText("#connection", "Live")
+			instead.Store(&other)
+			b.waitText("#connection", "Not connected, trying again")
+			assert.Contains(t, value[string](b, `document.querySelector("#review").textContent`), "No key needs a person")
+		})
+	}
+}
+
+// A person signs in with the code that the service has sent.
+func TestPersonSignsIn(t *testing.T) {
+	service := lendingtest.NewServer()
+	t.Cleanup(service.Close)
+	client := fake.Must(lending.New(service.URL, lending.WithCredentials(
+		lending.Credentials{Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password)})))
+	t.Cleanup(client.Close)
+	server := httptest.NewServer(ops.Handler(ops.Options{
+		Sessions: map[string]*lending.Session{"acme": client.Session()},
+		Who:      func(*http.Request) (string, bool) { return "dora", true }, Logger: slog.New(slog.DiscardHandler),
+	}))
+	defer server.Close()
+	b := browser.open(t, server.URL+"/ops/", 320, false)
+	b.tabTo("#session button")
+	b.press("Enter")
+	b.waitText("#said", "sign in again with the code")
+	b.waitText("#session", "needs a person")
+	b.fits("ops session", []int{320, 768, 1280})
+	b.tabTo("#session [name=code]")
+	b.typed(service.TwoFactorCode(lendingtest.Username))
+	b.press("Enter")
+	b.waitText("#said", "Signed in.")
+	b.waitText("#session", "acme: signed in")
+	assert.Len(t, b.complaints(), 1, "the sign-in without the code")
 }
