@@ -20,6 +20,7 @@ import (
 type client struct {
 	url, token string
 	json       bool
+	in         io.Reader
 	out        io.Writer
 }
 
@@ -208,6 +209,12 @@ func (r record) text(name string) string {
 			return at.UTC().Format(time.DateTime)
 		}
 		return value
+	case []any:
+		var texts []string
+		for _, text := range value {
+			texts = append(texts, fmt.Sprint(text))
+		}
+		return strings.Join(texts, ", ")
 	case map[string]any:
 		var members []string
 		for name, member := range value {

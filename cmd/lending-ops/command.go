@@ -8,10 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +24,8 @@ type order struct {
 	Why     string          `json:"why,omitempty"`
 	Sends   int             `json:"sends,omitempty"`
 	Correct bool            `json:"correct,omitempty"`
+	Session string          `json:"session,omitempty"`
+	Code    string          `json:"code,omitempty"`
 	Since   string          `json:"since,omitempty"`
 	For     string          `json:"for,omitempty"`
 	IDs     []string        `json:"ids,omitempty"`
@@ -39,7 +41,7 @@ func parse(args []string) (o order, words []string, err error) {
 	flags.SetOutput(io.Discard)
 	for name, text := range map[string]*string{
 		"prefix": &o.prefix, "state": &o.state, "event": &o.Event, "why": &o.Why,
-		"answer": &o.answer, "since": &o.Since, "for": &o.For,
+		"answer": &o.answer, "code": &o.Code, "since": &o.Since, "for": &o.For,
 	} {
 		flags.StringVar(text, name, "", "")
 	}
@@ -54,14 +56,40 @@ func parse(args []string) (o order, words []string, err error) {
 			words, rest = append(words, rest[0]), rest[1:]
 		}
 	}
-	if o.Why == "" && slices.Contains([]string{"resolve", "drop", "erase", "pause"}, args[0]) {
-		err = fmt.Errorf("%w: %s needs -why", errUsage, args[0])
-	}
-	return o, words, err
+	return o, words, nil
+}
+
+// command is a command of the usage.
+type command struct {
+	least, most int    // number of words
+	needs       string // a flag: why or since
+	run         func(c *client, ctx context.Context, words []string, o order) error
+}
+
+const many = math.MaxInt
+
+var commands = map[string]command{
+	"review":   {run: keysIn("review")},
+	"doubt":    {run: keysIn("doubt")},
+	"keys":     {run: keysIn("")},
+	"show":     {least: 1, most: 1, run: (*client).show},
+	"resolve":  {least: 2, most: 2, needs: "why", run: (*client).resolve},
+	"dead":     {least: 1, most: 1, run: (*client).dead},
+	"removed":  {least: 1, most: 1, run: (*client).removed},
+	"redrive":  {least: 1, most: many, run: letters("redrive")},
+	"drop":     {least: 1, most: many, needs: "why", run: letters("drop")},
+	"erase":    {least: 1, most: many, needs: "why", run: (*client).erase},
+	"pause":    {needs: "why", run: instruct("pause")},
+	"resume":   {run: instruct("resume")},
+	"restored": {needs: "since", run: instruct("restored")},
+	"status":   {run: (*client).status},
+	"sessions": {run: (*client).sessions},
+	"signin":   {least: 1, most: 1, run: (*client).signIn},
+	"health":   {run: (*client).health},
 }
 
 // command runs a command.
-func (c *client) command(ctx context.Context, args []string, stdin io.Reader) error {
+func (c *client) command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
@@ -69,64 +97,84 @@ func (c *client) command(ctx context.Context, args []string, stdin io.Reader) er
 	if err != nil {
 		return err
 	}
-	name, inbox := args[0], ""
-	if len(words) > 0 {
-		inbox = "api/inboxes/" + url.PathEscape(words[0])
+	it, ok := commands[args[0]]
+	switch {
+	case !ok || len(words) < it.least || len(words) > it.most:
+		return fmt.Errorf("%w of %q", errUsage, args[0])
+	case it.needs == "why" && o.Why == "", it.needs == "since" && o.Since == "":
+		return fmt.Errorf("%w: %s needs -%s", errUsage, args[0], it.needs)
 	}
-	switch n := len(words); {
-	case n == 0 && slices.Contains([]string{"review", "doubt", "keys"}, name):
-		state := cmp.Or(o.state, strings.TrimPrefix(name, "keys"))
-		query := url.Values{"state": {state}, "prefix": {o.prefix}, "limit": {"1000"}}
-		return c.list(ctx, "api/keys", query, "none",
-			"KEY=key", "STATE=says", "SINCE (UTC)=since", "ROUTE=route", "CHECK WITH=checkWith")
-	case n == 1 && name == "show":
-		return c.show(ctx, words[0])
-	case n == 2 && name == "resolve":
-		return c.resolve(ctx, words, o, stdin)
-	case n == 1 && name == "dead":
-		query := url.Values{"event": {o.Event}, "limit": {"1000"}}
-		return c.list(ctx, inbox, query, "none",
-			"ID=id", "EVENT=event", "SET ASIDE (UTC)=setAside", "TRIES=tries", "CAUSE=cause")
-	case n == 1 && name == "removed":
-		return c.list(ctx, inbox+"/removed", nil, "none", "REMOVED (UTC)=at", "BY=by", "WHY=why", "ID=id", "EVENT=event")
-	case n > 0 && (name == "redrive" || name == "drop"):
+	return it.run(c, ctx, words, o)
+}
+
+// keysIn returns a command that lists the keys in a state.
+func keysIn(state string) func(*client, context.Context, []string, order) error {
+	return func(c *client, ctx context.Context, _ []string, o order) error {
+		query := url.Values{"state": {cmp.Or(state, o.state)}, "prefix": {o.prefix}, "limit": {"1000"}}
+		return c.list(ctx, "api/keys", query, "none", "KEY=key", "STATE=says", "SINCE (UTC)=since", "ROUTE=route", "RECORDS=ids")
+	}
+}
+
+// letters returns a command that changes dead letters.
+func letters(verb string) func(*client, context.Context, []string, order) error {
+	return func(c *client, ctx context.Context, words []string, o order) error {
 		o.IDs = words[1:]
-		return c.change(ctx, name, inbox+"/"+name, o)
-	case n > 0 && name == "erase":
-		o.IDs = words
-		return c.change(ctx, "erased", "api/erase", o)
-	case n == 0 && (name == "pause" || name == "resume" || name == "restored" && o.Since != ""):
+		return c.change(ctx, verb, inbox(words)+"/"+verb, o)
+	}
+}
+
+// instruct returns a command that gives the log an instruction.
+func instruct(what string) func(*client, context.Context, []string, order) error {
+	return func(c *client, ctx context.Context, words []string, o order) error {
 		o.Since = lastTime(o.Since, time.Now())
-		if err := c.call(ctx, http.MethodPost, "api/"+name, nil, o, &record{}); err != nil {
+		if err := c.call(ctx, http.MethodPost, "api/"+what, nil, o, &record{}); err != nil {
 			return err
 		}
-		return c.status(ctx)
-	case n == 0 && name == "status":
-		return c.status(ctx)
-	case n == 0 && name == "sessions":
-		return c.list(ctx, "api/sessions", nil, "none",
-			"ACCOUNT=name", "SIGNED IN=signedIn", "UNTIL (UTC)=until", "LEASE=lease",
-			"PAUSED UNTIL (UTC)=paused", "PAUSE=pause", "NEEDS A PERSON=person", "CAUSE=cause", "STORE=error")
-	case n == 0 && name == "health":
-		return c.health(ctx)
+		return c.status(ctx, words, o)
 	}
-	return fmt.Errorf("%w of %q", errUsage, name)
+}
+
+func inbox(words []string) string { return "api/inboxes/" + url.PathEscape(words[0]) }
+
+func (c *client) dead(ctx context.Context, words []string, o order) error {
+	return c.list(ctx, inbox(words), url.Values{"event": {o.Event}, "limit": {"1000"}}, "none",
+		"ID=id", "EVENT=event", "ORDER=about", "SET ASIDE (UTC)=setAside", "TRIES=tries", "CAUSE=cause")
+}
+
+func (c *client) removed(ctx context.Context, words []string, _ order) error {
+	return c.list(ctx, inbox(words)+"/removed", nil, "none", "REMOVED (UTC)=at", "BY=by", "WHY=why", "ID=id", "EVENT=event")
+}
+
+func (c *client) erase(ctx context.Context, words []string, o order) error {
+	o.IDs = words
+	return c.change(ctx, "erased", "api/erase", o)
 }
 
 // status prints the instructions in force.
-func (c *client) status(ctx context.Context) error {
+func (c *client) status(ctx context.Context, _ []string, _ order) error {
 	return c.list(ctx, "api/standing", nil, "no instruction: the log sends",
 		"INSTRUCTION=instruction", "SINCE (UTC)=since", "UNTIL (UTC)=until", "BY=by", "WHY=why")
 }
 
-func (c *client) show(ctx context.Context, name string) error {
+func (c *client) sessions(ctx context.Context, _ []string, _ order) error {
+	return c.list(ctx, "api/sessions", nil, "none",
+		"ACCOUNT=name", "SIGNED IN=signedIn", "UNTIL (UTC)=until", "LEASE=lease",
+		"PAUSED UNTIL (UTC)=paused", "PAUSE=pause", "NEEDS A PERSON=person", "CAUSE=cause", "STORE=error")
+}
+
+func (c *client) signIn(ctx context.Context, words []string, o order) error {
+	o.Session = words[0]
+	return c.change(ctx, "signed in", "api/signin", o)
+}
+
+func (c *client) show(ctx context.Context, words []string, _ order) error {
 	var k record
-	if err := c.call(ctx, http.MethodGet, "api/key", url.Values{"key": {name}}, nil, &k); err != nil {
+	if err := c.call(ctx, http.MethodGet, "api/key", url.Values{"key": {words[0]}}, nil, &k); err != nil {
 		return err
 	}
 	var rows [][]string
 	for _, line := range []string{
-		"key=key", "state=says", "since (UTC)=since", "route=route", "records=ids", "sent=sends", "check with=checkWith",
+		"key=key", "about=about", "state=says", "since (UTC)=since", "route=route", "records=ids", "sent=sends", "look at=lookAt",
 		"why=why", "decided by=resolvedBy", "correctable with -correct=correctable", "happened from (UTC)=happenedFrom",
 		"not happened from (UTC)=notHappenedFrom",
 	} {
@@ -145,13 +193,13 @@ func (c *client) show(ctx context.Context, name string) error {
 	return c.rows(rows)
 }
 
-func (c *client) resolve(ctx context.Context, words []string, o order, stdin io.Reader) error {
+func (c *client) resolve(ctx context.Context, words []string, o order) error {
 	o.Key, o.Verdict = words[0], words[1]
 	var err error
 	switch o.answer {
 	case "":
 	case "-":
-		o.Answer, err = io.ReadAll(stdin)
+		o.Answer, err = io.ReadAll(c.in)
 	default:
 		o.Answer, err = os.ReadFile(o.answer) // the person's own file
 	}
@@ -176,7 +224,7 @@ func (c *client) change(ctx context.Context, done, path string, o order) error {
 	return c.rows([][]string{{done, fmt.Sprint(result.Done)}})
 }
 
-func (c *client) health(ctx context.Context) error {
+func (c *client) health(ctx context.Context, _ []string, _ order) error {
 	all, err := c.records(ctx, "api/health", nil)
 	if err != nil {
 		return err

@@ -1,15 +1,16 @@
 // Command lending-ops shows and decides, from a terminal, what package ops serves: mutations
 // that need a person, webhooks set aside, and the sessions.
 //
-//	go run github.com/lendingapi/lending-go/cmd/lending-ops -url https://backend.example/ops/ review
+//	lending-ops -url https://backend.example/ops/ review
 //
-// The environment variable LENDING_OPS_TOKEN holds a bearer token, if the backend needs it. The
-// token goes to https addresses and to this machine only. Times are in UTC. The exit status is 0
+// The environment variable LENDING_OPS_URL replaces -url. LENDING_OPS_TOKEN holds a bearer token, if the
+// backend needs it. The token goes to https addresses and to this machine only. Times are in UTC. The exit status is 0
 // for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead letter is missing
 // or has changed, if the log is paused already, or if erase has left something.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -25,7 +26,7 @@ const usage = `usage: lending-ops [-url URL] [-json] command
   review [-prefix P]                          mutations that need a person
   doubt [-prefix P]                           mutations in doubt that a check will decide
   keys [-prefix P] [-state S]                 all keys, oldest first
-  show KEY                                    a key, its history, and the reads to check it with
+  show KEY                                    a key, its history, and what to look at
   resolve -why TEXT [-sends N] [-correct] [-answer FILE] KEY happened|not_happened
                                               decide, or correct a verdict; N is "sent" of show (1 if
                                               not given), FILE "-" is the input
@@ -42,6 +43,7 @@ const usage = `usage: lending-ops [-url URL] [-json] command
                                               all keys that it does not know before they are sent
   status                                      the instructions: paused or restored, by whom, since when, why
   sessions                                    signed in, paused, needs a person
+  signin [-code CODE] ACCOUNT                 sign in now, or with the code that the service has sent
   health                                      whether each part can work
 `
 
@@ -63,11 +65,11 @@ func main() {
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, token string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := client{token: token, out: stdout}
+	c := client{token: token, in: stdin, out: stdout}
 	flags := flag.NewFlagSet("lending-ops", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }
-	flags.StringVar(&c.url, "url", "http://127.0.0.1:8080/ops/", "address of the handler of package ops")
+	flags.StringVar(&c.url, "url", cmp.Or(os.Getenv("LENDING_OPS_URL"), "http://127.0.0.1:8080/ops/"), "address of the handler of package ops")
 	flags.BoolVar(&c.json, "json", false, "print the JSON of the handler")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -77,7 +79,7 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 		return exitUsage
 	}
 	c.url = strings.TrimSuffix(c.url, "/") + "/"
-	err = c.command(ctx, flags.Args(), stdin)
+	err = c.command(ctx, flags.Args())
 	var refused *refusal
 	switch {
 	case err == nil:

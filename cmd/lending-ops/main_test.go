@@ -106,7 +106,7 @@ func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 	require.Zero(t, status, out)
 	require.Contains(t, out, "order-42/confirm")
 	out, _ = tt.run("show", "order-42/confirm")
-	require.Contains(t, out, "Loans.Withdrawals, Loans.TotalBalance")
+	require.Contains(t, out, "GET /api/Loan/get-withdrawals/00000001-0004-4000-8000-000000000001, GET /api/Loan/get-total-balance/")
 	require.Contains(t, out, "loanId ")
 
 	out, status = tt.run("resolve", "order-42/confirm", "not_happened", "-why", "no withdrawal")
@@ -159,7 +159,7 @@ func TestCommands(t *testing.T) {
 		{"pause", []string{"pause", "-why", "doubled"}, 0, "  dora  doubled"},
 		{"status", []string{"status"}, 0, "paused       20"},
 		{"resume", []string{"resume"}, 0, "the log sends"},
-		{"restored without a time", []string{"restored"}, exitUsage, "wrong usage"},
+		{"restored without a time", []string{"restored"}, exitUsage, "restored needs -since"},
 		{"restored at a wrong time", []string{"restored", "-since", "noon"}, exitFailed, "since must be a time"},
 		{"restored for a wrong time", []string{"restored", "-since", "14:05", "-for", "a day"}, exitFailed, "for must be"},
 		{"restored", []string{"restored", "-since", "14:05", "-for", "1m"}, 0, "dora  the store is a copy of 20"},
@@ -178,6 +178,10 @@ func TestCommands(t *testing.T) {
 			exitChanged, "no dead letter",
 		},
 		{"sessions", []string{"sessions"}, 0, "acme     true"},
+		{"sign in", []string{"signin", "acme"}, 0, "signed in  1"},
+		{"sign in without a name", []string{"signin"}, exitUsage, `wrong usage of "signin"`},
+		{"sign in at none", []string{"signin", "none"}, exitChanged, `now: ["acme"]`},
+		{"a code that nobody waits for", []string{"signin", "-code", "1", "acme"}, exitChanged, "no sign-in waits for a code"},
 		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
 		{"drop", []string{"drop", "webhooks", "-all", "-why", "a test"}, 0, "drop  1"},
 		{"removed", []string{"removed", "webhooks"}, 0, "dora  a test"},
