@@ -92,11 +92,19 @@ func ExampleNewServer_control() {
 
 	const route = "POST /api/Authenication/login"
 	order := `{"route":"` + route + `","fault":{"status":502,"executes":true}}`
-	planned := must(http.Post(server.URL+"/_control/fail", "application/json", strings.NewReader(order)))
+	planned, err := http.Post(server.URL+"/_control/fail", "application/json", strings.NewReader(order))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer planned.Body.Close()
 	fmt.Println(planned.Status)
 	fmt.Println(login(server.Client(), server.URL))
-	executed := must(http.Get(server.URL + "/_control/executed?route=" + url.QueryEscape(route)))
+	executed, err := http.Get(server.URL + "/_control/executed?route=" + url.QueryEscape(route))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer executed.Body.Close()
 	fmt.Printf("%s", must(io.ReadAll(executed.Body)))
 	// Output:

@@ -30,8 +30,11 @@
 //	POST api/inboxes/{inbox}/drop                       the same, with "why"
 //	GET  api/inboxes/{inbox}/removed?limit=             who dropped or erased an event, and why
 //	POST api/erase                                      {"ids","why"}: a person, in the log and all inboxes
-//	GET  api/sessions                                   signed in, paused, needs a person
+//	GET  api/sessions                                   signed in, waits, needs a person
+//	POST api/signin                                     {"session","code"}: signs in without the wait after a failure; or with a code
 //	GET  api/health                                     200 or 503, with each part
+//
+// lookAt of a key has the requests to the service that show whether the mutation happened.
 //
 // The state of a key is review (a person decides), doubt (a check ends the doubt), progress, or a
 // state of package idempotency/store; says has both in words. The verdict is "happened" or "not_happened"; answer is the
@@ -42,7 +45,8 @@
 // # Actions
 //
 // An action needs a person who may act ([Options].Who), the content type application/json, and a
-// request from the same origin or from outside a browser. The logger of [Options] gets a record
+// request from the same origin or from outside a browser. A gateway must pass on the Host, or set
+// X-Forwarded-Host. The logger of [Options] gets a record
 // of each action: who, what and why. [Options].Resolved is called after each verdict: call
 // Worker.Hint of package orders there, and the order goes on at once.
 //

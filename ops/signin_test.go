@@ -41,7 +41,8 @@ func TestPersonEndsTheWaitOfASession(t *testing.T) {
 	}
 	here, there := replica(waits), replica(other)
 
-	assert.Contains(t, here.refused(http.StatusNotFound, "api/signin", map[string]any{"session": "none"}), `"now":["acme"]`)
+	assert.Contains(t, here.refused(http.StatusNotFound, "api/signin", map[string]any{"session": "none"}),
+		`"now":["acme"]`)
 	assert.Contains(t, here.refused(http.StatusConflict, "api/signin", map[string]any{"session": "acme", "code": "1"}),
 		"no sign-in waits for a code")
 	b.service.Fail(login, lendingtest.Fault{Status: http.StatusServiceUnavailable})
@@ -68,7 +69,7 @@ func TestPersonEndsTheWaitOfASession(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, status, text)
 }
 
-// Of two persons who decide the same key, the second learns who has decided, and what.
+// Of two persons who decide the same key, the second learns the decision of the first.
 func TestSecondVerdictNamesTheFirst(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -80,7 +81,7 @@ func TestSecondVerdictNamesTheFirst(t *testing.T) {
 		`\"dora\" has just decided this key: happened, without its response, because \"the support has it\"`)
 }
 
-// The page says in the partner's words what is at stake. A function that panics costs its words only.
+// The page describes keys and letters in the partner's words. A function that panics costs its words only.
 func TestPartnerDescribesKeysAndLetters(t *testing.T) {
 	t.Parallel()
 	const loan = "8c1b5a6e-2f7d-4b5b-9a51-0c7a3f5d2e10"
@@ -95,7 +96,8 @@ func TestPartnerDescribesKeysAndLetters(t *testing.T) {
 	})
 	b.loseDocument("order-1/document")
 	b.loseDocument("order-2/document")
-	b.setAside(errors.New("no loan yet"), `{"webhookEvent":"a","data":{"LoanId":"`+loan+`","applicationId":5}}`, event("b", 1))
+	b.setAside(errors.New("no loan yet"), `{"webhookEvent":"a","data":{"LoanId":"`+loan+`","applicationId":5}}`)
+	b.setAside(errors.New("no loan yet"), event("b", 1))
 	text := b.read("")
 	assert.Contains(t, text, "<h3><bdi>&lt;b&gt;Lovelace&lt;/b&gt; &amp; Sons, 2,500.00</bdi></h3>")
 	assert.Contains(t, text, "<h3><bdi>submit document</bdi></h3>", "no words for the second")

@@ -57,5 +57,6 @@ func TestServicesMeetNoOther(t *testing.T) {
 	for range 99 {
 		require.NoError(t, main.Post(ctx, "services", nil, &next))
 	}
-	require.ErrorContains(t, main.Post(ctx, "services", nil, &next), "100 services are open; send delete-service for one of them")
+	require.ErrorContains(t, main.Post(ctx, "services", nil, &next),
+		"100 services are open; send delete-service for one of them")
 }
