@@ -52,7 +52,7 @@ func TestActionByCaller(t *testing.T) {
 		{"a harmless call resends to get the response", counted.actionOn(lost, repeatable), thenResend},
 		{"a harmless call records if it needs no response", counted.actionOn(lost, ownCall{isHarmless: true}), thenRecord},
 		{"a changed request waits for the recorded request", counted.actionOn(none, changed), thenWait},
-		{"a changed request needs a review afterwards", counted.actionOn(none, ownCall{late: over, isChanged: true}), thenReview},
+		{"a changed request needs a review later", counted.actionOn(none, ownCall{isChanged: true}), thenReview},
 		{"a call never resends a confirmed mutation", confirmed.actionOn(gone, ownCall{late: over}), thenLose},
 		{"Check waits", counted.othersActionOn(gone, early, false, false), thenWait},
 		{"Check frees an absent mutation", counted.othersActionOn(gone, over, false, false), thenResend},
