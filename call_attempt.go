@@ -179,6 +179,9 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 	if x.request.effect == Mutation && x.settings.foreign {
 		guard(hr)
 	}
+	if u, ok := x.request.body.(streamed); ok {
+		defer u.settle()
+	}
 	resp, err := x.transport().RoundTrip(hr)
 	switch {
 	case err != nil:
@@ -358,6 +361,8 @@ func (x *exchange) outcome() Outcome {
 			return OutcomeUnknown
 		}
 		return OutcomeDone
+	case (status == http.StatusRequestTimeout || status >= 500) && x.isPart():
+		return OutcomeNotSent
 	case status == http.StatusRequestTimeout, status < 400, status >= 500:
 		return OutcomeUnknown
 	case status == http.StatusBadRequest && x.request.proof.records > 0 && len(parseProblem(x.answer.Body).fieldErrors()) == 0:
@@ -372,8 +377,8 @@ func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
 	}
-	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
-		return false // the service accepts no part of a document
+	if x.isPart() {
+		return false
 	}
 	switch {
 	case x.request.effect == Read:
@@ -383,6 +388,12 @@ func (x *exchange) reached() bool {
 	}
 	refused := x.sends.conns.Load() == 1 && !x.sends.reused.Load() && neterr.IsRefusal(x.err)
 	return x.sends.mutation.Left() && !refused && !neterr.IsUnprocessed(x.err)
+}
+
+// isPart reports whether only a part of a document has left: the service accepts no part.
+func (x *exchange) isPart() bool {
+	u, ok := x.request.body.(streamed)
+	return ok && !u.isWhole()
 }
 
 // sent returns the number of sends, by this package or by the transport.

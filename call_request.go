@@ -58,6 +58,7 @@ func (r request) checkedBy(reads string) request {
 type streamed interface {
 	bind(ctx context.Context, hr *http.Request)
 	isWhole() bool // the transport has the last byte
+	settle()       // the exchange has ended: the last byte no longer leaves
 }
 
 // isUpload reports whether the request has a streamed body.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/base64json"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -34,9 +35,9 @@ const expectAbove = 256 << 10
 // file in memory.
 //
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
-// the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. A failed
-// upload may have read Content: rewind Content before another try. If ctx has no deadline, an
-// upload ends after two minutes without progress. If ctx ends, or the service responds early,
+// the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. After an error the
+// client seeks an [io.Seeker] back to its position before the upload. For any other Content that was
+// read, [NextOf] says stop: open the document again. If ctx has no deadline, an upload ends after two minutes without progress. If ctx ends, or the service responds early,
 // the upload does not wait for a Content that blocks: its Read may continue.
 //
 // If a file is larger than 256 KiB, or its size is unknown, the client first asks the service
@@ -77,26 +78,68 @@ func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	defer stop()
 	_, err := post[bool](ctx, c, r)
 	u.end()
+	if failed, ok := errors.AsType[*Error](err); ok && u.asked.Load() && !u.rewind() {
+		failed.readOnce()
+	}
 	return err
+}
+
+// rewindWait is the longest wait for a Read of Content that blocks.
+const rewindWait = time.Second
+
+// rewind seeks Content back to its position before the upload. It reports false if Content cannot
+// seek, or if a Read still blocks.
+func (u *upload) rewind() bool {
+	seeker, ok := u.document.Content.(io.Seeker)
+	if !ok || u.start < 0 {
+		return false
+	}
+	if ahead, ok := u.body.(*base64json.Ahead); ok && !ahead.Ended(rewindWait) {
+		return false
+	}
+	_, err := seeker.Seek(u.start, io.SeekStart)
+	return err == nil
+}
+
+// readOnce has [NextOf] refuse a retry, which would upload the rest of the content as the whole.
+func (e *Error) readOnce() {
+	next := e.next()
+	if !next.Retry {
+		return
+	}
+	text := "the content was read, open the document again"
+	if e.cause != nil {
+		text = redact.Describe(e.cause) + "; " + text
+	}
+	e.cause = hidden(text, e.cause)
+	e.said = &Next{Person: next.Person || errors.Is(e, ErrMayHaveHappened)}
 }
 
 // upload is the body of a request with a document. The transport reads the upload.
 type upload struct {
 	name     string
+	start    int64  // position of Content; -1 if Content cannot seek
 	known    int64  // size that Content reports; -1 if none
 	size     int64  // -1 if unknown
 	unfit    string // why Content cannot be sent; "" if it can
 	text     base64json.Reader
 	body     encoded // text, or a reader ahead of text
 	document Document
-	complete atomic.Bool // the transport has the last byte
-	early    bool        // the response came before that
+	asked    atomic.Bool // the client has called Content.Read
+	sent     atomic.Int32
 	stalled  *time.Timer // fires after a time without progress; nil if ctx has a deadline
 
 	mu       sync.Mutex // held while Content and Progress are called
 	over     bool       // no more calls
 	panicked any        // the value of a panic in a call
 }
+
+// The values of upload.sent.
+const (
+	sending int32 = iota
+	whole         // the transport has the last byte
+	cut           // the exchange ended before that: the last byte never leaves
+)
 
 // encoded reads a document in the service's encoding.
 type encoded interface {
@@ -106,7 +149,8 @@ type encoded interface {
 }
 
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc, known: -1, text: base64json.Reader{Source: doc.Content, Min: 1, Max: maxDocument}}
+	u := &upload{document: doc, start: -1, known: -1}
+	u.text = base64json.Reader{Source: askedReader{doc.Content, &u.asked}, Min: 1, Max: maxDocument}
 	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
@@ -121,6 +165,18 @@ func newUpload(doc Document) *upload {
 	return u
 }
 
+// askedReader notes that it was read.
+type askedReader struct {
+	io.Reader
+
+	asked *atomic.Bool
+}
+
+func (r askedReader) Read(p []byte) (int, error) {
+	r.asked.Store(true)
+	return r.Reader.Read(p)
+}
+
 // describe finds out the name and the remaining size of content, and whether content is in
 // memory and so never blocks. unfit says why content cannot be sent.
 func (u *upload) describe(content io.Reader) (unfit string) {
@@ -128,10 +184,11 @@ func (u *upload) describe(content io.Reader) (unfit string) {
 		return "must not be nil"
 	}
 	switch content := content.(type) {
-	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
-		u.known = int64(content.(interface{ Len() int }).Len())
+	case *bytes.Buffer:
+		u.known = int64(content.Len())
 		u.body = &u.text
-		return ""
+	case *bytes.Reader, *strings.Reader:
+		u.body = &u.text
 	case fs.File:
 		info, err := content.Stat()
 		if err == nil && info.IsDir() {
@@ -158,6 +215,7 @@ func (u *upload) describe(content io.Reader) (unfit string) {
 	if _, err := seeker.Seek(at, io.SeekStart); err != nil {
 		return "must seek back to where it stood"
 	}
+	u.start = at
 	return ""
 }
 
@@ -186,6 +244,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	u.asked.Store(true)
 	read, sum := make(chan error, 1), sha256.New()
 	go func() { // so that a Read that blocks can be abandoned
 		read <- safely.Call[PanicError](func() error {
@@ -196,7 +255,8 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	select {
 	case err = <-read:
 	case <-ctx.Done():
-		err = ctx.Err()
+		u.start = -1 // the abandoned Read moves the position
+		return ctx.Err()
 	}
 	if err != nil {
 		return err
@@ -237,7 +297,10 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	}
 }
 
-func (u *upload) isWhole() bool { return u.complete.Load() }
+func (u *upload) isWhole() bool { return u.sent.Load() == whole }
+
+// settle ends an exchange. The transport may go on to read after an early response.
+func (u *upload) settle() { u.sent.CompareAndSwap(sending, cut) }
 
 // Read reads the next part of the body, in a goroutine of the transport. A panic of Content or
 // Progress there would end the program, so end repeats the panic in the caller's goroutine.
@@ -257,8 +320,8 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	if err != nil && !u.body.Closed() {
 		return 0, u.broken(err)
 	}
-	if u.body.Closed() {
-		u.complete.Store(true)
+	if u.body.Closed() && !u.sent.CompareAndSwap(sending, whole) && !u.isWhole() {
+		return 0, errOver
 	}
 	if u.stalled != nil {
 		u.stalled.Reset(callTimeout)
@@ -298,16 +361,14 @@ func (u *upload) broken(err error) error {
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }
 
-// accepts returns why a response does not accept the document: "200 with true on success". A
-// response stays early even if the transport continues to send.
+// accepts returns why a response does not accept the document: "200 with true on success".
 func (u *upload) accepts(a *answer) error {
-	u.early = u.early || !u.complete.Load()
 	switch body, failure := string(a.content().body), a.reportsFailure(); {
 	case failure != nil:
 		return failure
 	case body == "false":
 		return errNotAccepted
-	case u.early:
+	case !u.isWhole():
 		return errEarlyAnswer
 	case body == "" || body == "null":
 		return ErrNoContent

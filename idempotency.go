@@ -191,7 +191,7 @@ func (c *call) isOwn(e *Error) bool {
 // replay makes the recorded response of a layer the response of the call.
 func (c *call) replay(recorded Response) {
 	if u, ok := c.request.body.(*upload); ok {
-		u.complete.Store(true)
+		u.sent.Store(whole)
 		if len(recorded.Body) == 0 { // the method returns nothing
 			recorded.Body, recorded.Header = []byte("true"), http.Header{"Content-Type": mediaJSON}
 		}

@@ -25,6 +25,7 @@ const personPace = 15 * time.Minute
 //	outcome unknown or done, with an idempotency key             retry after RetryAfter
 //	outcome unknown or done, without a key                       person
 //	a whole response to a mutation that does not decode          person
+//	an upload whose content was read and cannot seek back        stop, or person if it may have happened
 //	an argument, a signature                                     stop
 //	a sign-in that failed or is paused                           retry after the pause
 //	a sign-in that was refused, or needs a two-factor code       person, retry after the pause

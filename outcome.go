@@ -35,7 +35,7 @@ type Outcome int
 
 const (
 	// OutcomeUnknown means that the mutation may have happened: the connection broke, time ran
-	// out, or the response was a 408, a 5xx, a redirect, or a 2xx whose body contradicts the
+	// out, or the response to a whole request was a 408, a 5xx, a redirect, or a 2xx whose body contradicts the
 	// status. Read what [Error.CheckWith] names before sending again.
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that the service never saw the mutation.

@@ -3,6 +3,7 @@ package base64json
 import (
 	"errors"
 	"io"
+	"time"
 )
 
 // ErrLeft means that nobody waits for the rest of a source.
@@ -20,7 +21,8 @@ type Ahead struct {
 	Done <-chan struct{}
 
 	empty, full chan *part
-	now         *part // being read
+	ended       chan struct{} // closed when Source is no longer read
+	now         *part         // being read
 	n           int64
 	closed      bool
 }
@@ -48,6 +50,7 @@ func (a *Ahead) Read(p []byte) (int, error) {
 		for range parts {
 			a.empty <- nil // made on demand
 		}
+		a.ended = make(chan struct{})
 		a.Source = UntilDone{a.Source, a.Done}
 		go a.run()
 	}
@@ -73,8 +76,23 @@ func (a *Ahead) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Ended reports whether Source is no longer read. After Done is closed it waits for the last Read of
+// Source, at most wait.
+func (a *Ahead) Ended(wait time.Duration) bool {
+	if a.ended == nil {
+		return true
+	}
+	select {
+	case <-a.ended:
+		return true
+	case <-time.After(wait):
+		return false
+	}
+}
+
 // run fills the parts until the end. Both channels have room for all parts.
 func (a *Ahead) run() {
+	defer close(a.ended)
 	for {
 		select {
 		case p := <-a.empty:
