@@ -90,6 +90,19 @@ func parseAnswer(response *Response) parsedAnswer {
 	return s
 }
 
+// kind describes the body of a response without its values.
+func (a *answer) kind() string {
+	switch body := a.content().body; {
+	case len(body) == 0:
+		return "empty"
+	case mediaType(a.Header) == "text/html" || body[0] == '<':
+		return "HTML"
+	case jsonsplit.Valid(body):
+		return "other JSON"
+	}
+	return "text"
+}
+
 func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
 // doubt returns why a 2xx response does not prove that the mutation happened. It works before

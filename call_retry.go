@@ -200,12 +200,30 @@ func isTransient(resp *http.Response, err error) bool {
 func (x *exchange) failure() error {
 	if !isSuccess(x.answer.StatusCode) {
 		cause := x.err
-		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
+		switch {
+		case cause != nil:
+		case x.request.effect == Mutation && x.outcome() == OutcomeRejected && !x.hasVerdict():
+			cause = hidden("a gateway may have refused the request: the answer is "+x.answer.kind()+", no problem record", verdict.ErrGateway)
+		case len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html":
 			cause = errHTML
 		}
 		return x.failed(cause)
 	}
 	return x.lost(x.request.proof.doubt(&x.answer))
+}
+
+// hasVerdict reports whether a rejection is the service's own. A sign-in, a missing token and a rate
+// limit have rules of their own. The host answers a call without its body with an empty 415.
+func (x *exchange) hasVerdict() bool {
+	switch x.answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusTooManyRequests:
+		return true
+	case http.StatusUnsupportedMediaType:
+		if len(x.answer.Body) == 0 && x.payload == nil && !x.request.isUpload() {
+			return true
+		}
+	}
+	return isSignIn(x.request.path) || parseProblem(x.answer.Body).rejects()
 }
 
 // lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.

@@ -27,12 +27,14 @@ import (
 // cuts is a service that ends the first upload in the middle, with a response or without, and accepts the second.
 func cuts(t *testing.T, response string) (*lending.Client, *[][]byte) {
 	t.Helper()
-	accepted, first := new([][]byte), true
-	return pipeService(t, func(conn net.Conn, r *http.Request) {
+	accepted, first, gone := new([][]byte), true, make(chan struct{})
+	client := pipeService(t, func(conn net.Conn, r *http.Request) {
 		if first {
 			first = false
 			_, _ = io.CopyN(io.Discard, r.Body, 100_000)
-			_, _ = io.WriteString(conn, response)
+			if _, _ = io.WriteString(conn, response); response != "" {
+				<-gone // the end of the connection must not overtake the response
+			}
 			return
 		}
 		var content []byte
@@ -40,7 +42,9 @@ func cuts(t *testing.T, response string) (*lending.Client, *[][]byte) {
 			*accepted = append(*accepted, content)
 			_, _ = io.WriteString(conn, wire.RawReply(200, map[string]string{"Content-Type": "application/json"}, "true"))
 		}
-	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))), accepted
+	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+	t.Cleanup(func() { close(gone) })
+	return client, accepted
 }
 
 // TestRepeatedUploadIsWhole follows NextOf after an upload that the service cut, with the same Document.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/signin"
+	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
 // personPace is the wait of a retry with Person if the error has none.
@@ -22,6 +23,8 @@ const personPace = 15 * time.Minute
 //	a mutation that was rejected                                 stop
 //	a mutation that was rejected with 401, 429 or Retry-After    retry after RetryAfter
 //	a mutation that was rejected, with a truncated body          retry
+//	a 4xx without a problem record, with an idempotency key      retry after 30 seconds
+//	a 4xx without a problem record to another mutation           person
 //	outcome unknown or done, with an idempotency key             retry after RetryAfter
 //	outcome unknown or done, without a key                       person
 //	a whole response to a mutation that does not decode          person
@@ -119,8 +122,10 @@ func (e *Error) next() Next {
 		return nextOfSignIn(e.cause).and(retry)
 	case e.Outcome == OutcomeRejected && e.passes():
 		return retry
-	case e.Outcome == OutcomeRejected:
-		return Next{Person: isSignIn(e.Route)} // another attempt could lock the account
+	case e.Outcome == OutcomeRejected && e.isOfGateway() && e.IdempotencyKey != "":
+		return retry.and(Next{Retry: true, After: gatewayPace})
+	case e.Outcome == OutcomeRejected: // another sign-in could lock the account
+		return Next{Person: isSignIn(e.Route) || e.isOfGateway()}
 	case e.Effect == Read && errors.Is(e, ErrTooLarge):
 		return Next{}
 	case e.Effect == Read, e.IdempotencyKey != "", isSignIn(e.Route):
@@ -148,8 +153,13 @@ func (e *Error) passes() bool {
 // isCut reports whether the connection broke in the problem record of a rejection. The same request
 // gets the reason.
 func (e *Error) isCut() bool {
-	return e.cause != nil && !errors.Is(e.cause, errHTML) && !errors.Is(e.cause, ErrTooLarge)
+	return e.cause != nil && !errors.Is(e.cause, errHTML) && !errors.Is(e.cause, ErrTooLarge) && !e.isOfGateway()
 }
+
+// gatewayPace is the wait before a request that a gateway refused.
+const gatewayPace = 30 * time.Second
+
+func (e *Error) isOfGateway() bool { return errors.Is(e.cause, verdict.ErrGateway) }
 
 // isSignIn reports whether a route issues a token for a password, a code or an older token.
 func isSignIn(route string) bool { return strings.HasPrefix(route, "/api/Authenication/") }

@@ -88,6 +88,10 @@ func parseProblem(body []byte) *ProblemDetails {
 	_ = json.Unmarshal(body, &p) // goes on after a member of the wrong type
 	var host struct{ Errors map[string]json.RawMessage }
 	_ = json.Unmarshal(body, &host) // the host's own dictionary of field to messages
+	var bare map[string][]string // an older host sends the dictionary alone
+	if json.Unmarshal(body, &bare) == nil && !slices.ContainsFunc(slices.Collect(maps.Values(bare)), isEmpty) {
+		_ = json.Unmarshal(body, &host.Errors)
+	}
 	for _, field := range slices.Sorted(maps.Keys(host.Errors)) {
 		var messages []string
 		if text := host.Errors[field]; json.Unmarshal(text, &messages) != nil {
@@ -101,6 +105,8 @@ func parseProblem(body []byte) *ProblemDetails {
 	p.Raw = body
 	return (*ProblemDetails)(&p)
 }
+
+func isEmpty(messages []string) bool { return len(messages) == 0 }
 
 // FieldError is a broken rule of a field, in the shape of the service's errors array.
 type FieldError struct {
@@ -191,6 +197,10 @@ func argumentError(field, code, message string) error {
 func (p *ProblemDetails) isOfService() bool {
 	return p != nil && (p.Title != "" || p.ErrorCode != "")
 }
+
+// rejects reports whether p is a verdict on the request, in one of the forms of the interface and the
+// host.
+func (p *ProblemDetails) rejects() bool { return p.isOfService() || len(p.fieldErrors()) > 0 }
 
 var utf8BOM = []byte("\xEF\xBB\xBF")
 

@@ -182,7 +182,10 @@ var nextTests = []struct {
 	{"rejected with a key, cut", "", creating("k", lendingtest.Fault{Status: 409, CutBody: -1}), retry},
 	{"rejected by a gateway", "", creating("", lendingtest.Fault{
 		Status: 403, ContentType: "text/html", Body: []byte("<h1>no</h1>"),
-	}), stop},
+	}), person},
+	{"rejected by a gateway, with a key", "", creating("k", lendingtest.Fault{
+		Status: 403, ContentType: "text/html", Body: []byte("<h1>no</h1>"),
+	}), after(30 * time.Second)},
 	{"login refused, cut", "", func(d *desk) error {
 		d.Fail(fake.LoginRoute, lendingtest.Fault{Status: 400, CutBody: 20})
 		_, err := d.client.Auth.Login(d.ctx, lending.LoginRequest{Username: "nobody", Password: lending.NewSecret("wrong")})

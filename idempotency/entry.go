@@ -59,6 +59,7 @@ type send struct {
 type doubt struct {
 	Happened bool          `json:"happened,omitempty"` // the service has confirmed the mutation, and only the response is lost
 	Rejected int           `json:"rejected,omitempty"` // the number of rejected resends
+	Refused  time.Duration `json:"refused,omitempty"`  // since the first of the last refusals of a gateway; 0 without one
 	Idle     time.Duration `json:"idle,omitempty"`     // from the end of the last send to the last save
 }
 
@@ -136,6 +137,9 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 // change notes a change of from, before the entry is saved in the state of the change.
 func (d *entryData) change(from *store.Entry, now line) {
 	idle := d.idle(from)
+	if d.Doubt.Refused > 0 {
+		d.Doubt.Refused += from.Age
+	}
 	switch {
 	case isInDoubt(from.State) && now.State == store.NeedsReview:
 		d.Doubt.Idle = max(0, idle)

@@ -61,6 +61,8 @@ var (
 var (
 	errFingerprint = reasonFor("the request cannot be read twice",
 		"call again with a request that can be read from its start", lending.Next{Retry: true})
+	errGateway = reasonFor("a gateway refuses the mutation", "check the gateway and the address of the service, then call again", person)
+
 	errCheckBefore = reasonFor("the check before the send failed", "call again when that read succeeds", lending.Next{Retry: true})
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
 // recordLimit bounds the attempts to record an outcome in the store.
@@ -150,10 +151,22 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 	switch k.outcome = lending.OutcomeOf(err); k.outcome {
 	case lending.OutcomeNotSent, lending.OutcomeRejected:
 		k.data.Send.Open = k.prior.Send.Open
+		isGateways := errors.Is(err, verdict.ErrGateway)
+		switch {
+		case isGateways:
+			k.data.Doubt.Refused = max(k.data.Doubt.Refused, 1) // from now on
+		case k.outcome == lending.OutcomeRejected:
+			k.data.Doubt.Refused = 0
+		}
 		if failed != nil && k.inDoubt {
 			k.rejected(failed)
 		}
 		_ = k.undo(ctx, recordLimit, failure(err))
+		if isGateways && k.data.Doubt.Refused >= k.MaxLateness {
+			refused := k.refuse(Error{kind: errGateway, cause: err})
+			refused.Outcome = failed.Outcome
+			return refused
+		}
 	case lending.OutcomeUnknown:
 		if failed != nil && k.isRepeatable() {
 			failed.RetryAfter = max(failed.RetryAfter, k.data.pause(k.MaxLateness))
@@ -177,7 +190,9 @@ func (k *keyedCall) rejected(failed *lending.Error) {
 	switch failed.StatusCode {
 	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests: // not about the mutation
 	default:
-		k.data.Doubt.Rejected++
+		if !errors.Is(failed, verdict.ErrGateway) {
+			k.data.Doubt.Rejected++
+		}
 	}
 	failed.Outcome = outcomeOf(&k.data, store.InDoubt)
 	failed.RetryAfter = max(failed.RetryAfter, k.data.pause(k.MaxLateness))
@@ -274,6 +289,8 @@ func (k *keyedCall) resolveConflict(ctx context.Context, state store.State) (isR
 func failure(err error) string {
 	failed, ok := errors.AsType[*lending.Error](err)
 	switch {
+	case errors.Is(err, verdict.ErrGateway):
+		return "a gateway responded with " + strconv.Itoa(failed.StatusCode)
 	case ok && failed.StatusCode != 0:
 		return "the service responded with " + strconv.Itoa(failed.StatusCode)
 	case ok:

@@ -7,7 +7,11 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
+
+// ErrGateway means that a 4xx response is none of the service's, and no verdict on the request.
+var ErrGateway error = redact.Text("a gateway has refused the request")
 
 // Failure gathers the members of an object with a report of a failed call. The interface does
 // not mention failures with a 2xx status; these names are common in frameworks.

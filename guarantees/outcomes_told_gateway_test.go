@@ -1,0 +1,119 @@
+package guarantees_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestVerdictHasAProblemRecord answers a mutation with bodies of the service, of its host and of gateways.
+func TestVerdictHasAProblemRecord(t *testing.T) {
+	for _, test := range []struct {
+		name, body string
+		isVerdict  bool
+	}{
+		{"the interface's array", `{"errors":[{"field":"email","message":"m","code":"Email"}]}`, true},
+		{"problem record", `{"type":"about:blank","title":"Bad Request","status":400}`, true},
+		{"error code", `{"errorCode":"OfferExpired"}`, true},
+		{"the host's dictionary", `{"errors":{"Email":["m"]},"status":400}`, true},
+		{"a dictionary alone", `{"Email":["m"],"":["n"]}`, true},
+		{"empty", ``, false},
+		{"HTML", `<h1>403 Forbidden</h1>`, false},
+		{"text", `no healthy upstream`, false},
+		{"an API gateway's message", `{"message":"Forbidden"}`, false},
+		{"an error of another kind", `{"error":"forbidden","status":403}`, false},
+		{"an empty object", `{}`, false},
+		{"a dictionary of empty lists", `{"Email":[]}`, false},
+		{"null", `null`, false},
+	} {
+		for _, status := range []int{400, 403, 404, 409, 413, 415, 421, 431} {
+			t.Run(fmt.Sprintf("%s %d", test.name, status), func(t *testing.T) {
+				fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+					d := newDesk(t, service)
+					fault := lendingtest.Fault{Status: status, Body: []byte(test.body)}
+					for key, want := range map[string]lending.Next{"": person, "k": after(30 * time.Second)} {
+						err := creating(key, fault)(d)
+						assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+						if test.isVerdict {
+							want = stop
+						}
+						assert.Equal(t, want, lending.NextOf(err), "%v", err)
+						if !test.isVerdict {
+							assert.ErrorContains(t, err, "a gateway may have refused the request: the answer is ")
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The host answers a call without its body with an empty 415.
+func TestEmpty415ToACallWithoutABodyIsAVerdict(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		d := newDesk(t, service)
+		service.Fail(nextLink, lendingtest.Fault{Status: http.StatusUnsupportedMediaType, Body: []byte{}})
+		assert.Equal(t, stop, lending.NextOf(d.sendLink("k")))
+	})
+}
+
+// TestGatewayEndsNoOrder has a gateway refuse a mutation for a while. A loop over NextOf goes on, and tells a person
+// from MaxLateness on.
+func TestGatewayEndsNoOrder(t *testing.T) {
+	const maxLateness = 5 * time.Minute
+	for _, status := range []int{400, 403, 404, 413, 421, 431} {
+		for _, isInDoubt := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d, in doubt %t", status, isInDoubt), func(t *testing.T) {
+				fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+					d := newDesk(t, service)
+					if isInDoubt {
+						require.ErrorIs(t, creating("k", lendingtest.Fault{ResetBefore: true})(d), lending.ErrOutcomeUnknown)
+						bubble.Elapse(maxLateness)
+					}
+					service.Fail(nextCreate, lendingtest.Fault{Status: status, Body: []byte("<h1>maintenance</h1>"), Times: -1})
+					start := time.Now()
+					var next lending.Next
+					for !next.Person {
+						err := d.create("k")
+						require.NotErrorIs(t, err, lending.ErrMayHaveHappened)
+						next = lending.NextOf(err)
+						require.True(t, next.Retry, "%v", err)
+						if next.Person {
+							assert.ErrorContains(t, err, "a gateway refuses the mutation: ")
+							assert.ErrorContains(t, err, "the answer is HTML")
+							assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+							break
+						}
+						require.Less(t, time.Since(start), maxLateness+time.Minute)
+						bubble.Elapse(next.After)
+					}
+					assert.GreaterOrEqual(t, time.Since(start), maxLateness)
+					service.ClearFaults()
+					require.NoError(t, d.create("k"))
+					assert.Equal(t, 1, service.Executed(nextCreate))
+				})
+			})
+		}
+	}
+}
+
+// A verdict of the service ends the time that the log counts.
+func TestRefusalsOfAGatewayAreCountedInARow(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		d := newDesk(t, service)
+		page := lendingtest.Fault{Status: 403, Body: []byte("<h1>no</h1>")}
+		require.Equal(t, after(30*time.Second), lending.NextOf(creating("k", page)(d)))
+		bubble.Elapse(10 * time.Minute)
+		require.Equal(t, stop, lending.NextOf(creating("k", lendingtest.Fault{Status: 400})(d)))
+		require.Equal(t, after(30*time.Second), lending.NextOf(creating("k", page)(d)))
+	})
+}
