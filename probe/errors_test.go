@@ -51,7 +51,14 @@ func TestRunThatCannotBegin(t *testing.T) {
 		},
 		{"a folder", func(_ *variant, o *Options) { o.File = filepath.Dir(o.File) }, "is no regular file"},
 		{
-			"a link", func(_ *variant, o *Options) { assert.NoError(t, os.Symlink(o.File+".target", o.File)) },
+			"a link", func(_ *variant, o *Options) {
+				write(o.File+".target", "")
+				assert.NoError(t, os.Symlink(o.File+".target", o.File))
+			},
+			"is no regular file",
+		},
+		{
+			"a link to nothing", func(_ *variant, o *Options) { assert.NoError(t, os.Symlink(o.File+".target", o.File)) },
 			"is no regular file",
 		},
 	} {

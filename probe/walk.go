@@ -95,18 +95,11 @@ func (w *walk) steps(ctx context.Context) error {
 }
 
 func (w *walk) wrongPassword(ctx context.Context) error {
-	var user *lending.FullApplicationUser
-	w.ask(ctx, assumption.WrongPassword, func(r lending.Response, err error) string {
-		if err == nil && user.Token.IsZero() {
-			return "200 " + assumption.WithoutToken
-		}
-		return answer(r, nil)
-	}, func(ctx context.Context) (err error) {
-		user, err = w.client.Auth.Login(ctx, lending.LoginRequest{
-			Username: "probe-" + w.run + "@example.com", Password: lending.NewSecret(uuid.NewString()),
-		})
-		return err
+	var r lending.Response
+	user, err := w.client.Auth.Login(lending.CaptureResponse(ctx, &r), lending.LoginRequest{
+		Username: "probe-" + w.run + "@example.com", Password: lending.NewSecret(uuid.NewString()),
 	})
+	w.fact(assumption.WrongPassword, either(err == nil && user.Token.IsZero(), "200 "+assumption.WithoutToken, answer(r, nil)))
 	return nil
 }
 
@@ -201,20 +194,18 @@ func (w *walk) records(ctx context.Context) error {
 }
 
 func (w *walk) duplicate(ctx context.Context) error {
-	var second *lending.UserResponse
-	w.ask(ctx, assumption.DuplicateCustomer, func(r lending.Response, err error) string {
-		if err != nil {
-			return form(r, err)
-		}
-		return either(second.ID == w.customer, "200 with the first id", assumption.SecondRecord)
-	}, func(ctx context.Context) (err error) {
-		second, err = w.client.Applications.CreateCustomer(ctx, w.marked())
-		return err
-	})
-	if second == nil || second.ID.IsZero() || second.ID == w.customer {
-		return nil
+	var r lending.Response
+	second, err := w.client.Applications.CreateCustomer(lending.CaptureResponse(ctx, &r), w.marked())
+	switch {
+	case err != nil:
+		w.fact(assumption.DuplicateCustomer, form(r, err))
+	case second.ID == w.customer:
+		w.fact(assumption.DuplicateCustomer, "200 with the first id")
+	default:
+		w.fact(assumption.DuplicateCustomer, assumption.SecondRecord)
+		return w.add("customer", second.ID)
 	}
-	return w.add("customer", second.ID)
+	return nil
 }
 
 func (w *walk) createApplication(ctx context.Context) (err error) {
@@ -311,7 +302,7 @@ func (w *walk) accepts(ctx context.Context, action string, call func(context.Con
 }
 
 func (w *walk) bankData(ctx context.Context) error {
-	data := cmp.Or(w.o.BankData, assumedBankData())
+	data := cmp.Or(w.o.BankData, &lending.BankingDataRequest{Extra: assumedBankData})
 	counts := []int{}
 	for range 2 {
 		if !w.accepts(ctx, "add-or-update-banking-data", func(ctx context.Context) error {
@@ -332,19 +323,10 @@ func (w *walk) bankData(ctx context.Context) error {
 	return nil
 }
 
-func assumedBankData() *lending.BankingDataRequest {
-	type fields map[string]any
-	transactions := []fields{}
-	for month := range 3 {
-		transactions = append(transactions, fields{
-			"date": fmt.Sprintf("2026-%02d-03", month+7), "description": "Probe", "amount": "12500.00",
-		})
-	}
-	return &lending.BankingDataRequest{Extra: fields{"accounts": []fields{{
-		"accountName": "Probe", "accountNumber": "000123456789", "routingNumber": "110000000", "accountType": "checking",
-		"balance": "48210.55", "transactions": transactions,
-	}}}}
-}
+var assumedBankData = json.RawMessage(`{"accounts":[{
+	"accountName":"Probe","accountNumber":"000123456789","routingNumber":"110000000","accountType":"checking","balance":"48210.55",
+	"transactions":[{"date":"2026-07-03","description":"Probe","amount":"12500.00"}]
+}]}`)
 
 func (w *walk) process(ctx context.Context) error {
 	before, unread := w.client.Applications.Status(ctx, w.application)
@@ -384,21 +366,16 @@ func (w *walk) processAgain(ctx context.Context) error {
 	if w.offer.IsZero() {
 		return nil
 	}
-	second := w.offer
-	w.ask(ctx, assumption.SecondProcessing, func(r lending.Response, err error) string {
-		if err != nil {
-			return answer(r, err)
-		}
-		return either(second == w.offer, assumption.SameOffer, "200 with another id")
-	}, func(ctx context.Context) error {
-		id, err := w.client.Applications.Process(ctx, w.application)
-		if err == nil {
-			second = id
-		}
-		return err
-	})
-	if second == w.offer {
-		return nil
+	var r lending.Response
+	second, err := w.client.Applications.Process(lending.CaptureResponse(ctx, &r), w.application)
+	switch {
+	case err != nil:
+		w.fact(assumption.SecondProcessing, answer(r, err))
+	case second == w.offer:
+		w.fact(assumption.SecondProcessing, assumption.SameOffer)
+	default:
+		w.fact(assumption.SecondProcessing, "200 with another id")
+		return w.add("offer", second)
 	}
-	return w.add("offer", second)
+	return nil
 }

@@ -268,7 +268,7 @@ func TestNoCanaryIsKept(t *testing.T) {
 			w := watch(t, nil)
 			for i := range 2 * test.records {
 				bodies := strings.Split(strings.ReplaceAll(test.body, "CANARY", test.canary), "|")
-				body := strings.ReplaceAll(bodies[i%len(bodies)], `"amount":1`, fmt.Sprintf(`"amount":1,"id":"%d"`, i%test.records))
+				body := strings.ReplaceAll(bodies[i%len(bodies)], `"amount":1`, fmt.Sprintf(`"amount":%d,"id":"%d"`, i, i%test.records))
 				w.learn(t.Context(), lending.Call{Method: "GET", Route: "/api/x"},
 					lending.Response{StatusCode: 200, Body: []byte(body)})
 			}
@@ -301,6 +301,8 @@ func TestOddNamesAreKept(t *testing.T) {
 			assert.Contains(t, seen[loanRoute].public().fields(), "rate")
 			own.learn(loanRoute, fmt.Appendf(nil, `{"id":"7","amount":1,"tier":true,%s:"x"}`, text), true)
 			assert.Contains(t, own[loanRoute].public().fields(), "tier")
+			own.learn(loanRoute, fmt.Appendf(nil, `{"signers":{%s:true}}`, text), true)
+			assert.Empty(t, own[loanRoute].Fields["signers"].public().Fields, "a map, also in a record of the walk")
 		})
 	}
 }
