@@ -238,7 +238,7 @@ var canaryBodies = []struct {
 	canary, body string
 	records      int // in so many records
 }{
-	{"Passport of Ada Lovelace", `{"fileType":"CANARY","amount":1}`, 2},
+	{"Passport of Ada Lovelace", `[{"amount":1,"fileType":"CANARY"}]`, 2},
 	{"Ada", `{"status":"CANARY","amount":1}`, 2},
 	{"Lovelace-Byron", `{"amount":1,"accountType":"CANARY"}`, 2},
 	{"Adas Konto", `[{"kind":"CANARY","amount":1},{"kind":"CANARY","amount":2}]`, 1},
@@ -268,7 +268,9 @@ func TestNoCanaryIsKept(t *testing.T) {
 			w := watch(t, nil)
 			for i := range 2 * test.records {
 				bodies := strings.Split(strings.ReplaceAll(test.body, "CANARY", test.canary), "|")
-				body := strings.ReplaceAll(bodies[i%len(bodies)], `"amount":1`, fmt.Sprintf(`"amount":%d,"id":"%d"`, i, i%test.records))
+				id := []string{"id", "documentId"}[len(test.canary)%2]
+				body := strings.ReplaceAll(bodies[i%len(bodies)], `"amount":1`,
+					fmt.Sprintf(`"amount":%d,%q:"%d"`, i, id, i%test.records))
 				w.learn(t.Context(), lending.Call{Method: "GET", Route: "/api/x"},
 					lending.Response{StatusCode: 200, Body: []byte(body)})
 			}
@@ -325,6 +327,9 @@ func TestWordsOfAStatus(t *testing.T) {
 	} {
 		require.True(t, seen.Learn(loanRoute, []byte(body)))
 	}
+	page := `{"data":[{"id":1,"kind":"Paged"},{"id":2,"kind":"Paged"},{"id":3,"kind":"Paged"}]}`
+	require.True(t, seen.Learn("GET /page", []byte(page)))
+	assert.Equal(t, 3, seen["GET /page"].public().Fields["data"].Items.Fields["kind"].Words["Paged"])
 	for i := range 30 {
 		seen.Learn(loanRoute, fmt.Appendf(nil, `{"stage":"word%c%c"}`, 'a'+i/26, 'a'+i%26))
 	}

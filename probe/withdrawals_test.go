@@ -28,7 +28,7 @@ func TestWithdrawalsOfAProgramAreWatched(t *testing.T) {
 			accepted, answers, "read lag: get-withdrawals: 7s", "withdrawal listed: 1 more",
 		}},
 		{"list 2, start, confirm, wait 7s, list 2 1", []string{accepted, answers, "withdrawal listed: 1 more"}},
-		{"start, start, refuse, confirm", []string{accepted, answers}}, // perhaps of the other withdrawal
+		{"start, list, start, refuse, confirm", []string{accepted, answers}}, // perhaps of the other withdrawal
 		{"list 2, start, confirm, list 4, list 4 5", []string{accepted, answers}},
 		{"list 2, start, confirm, wait 6m, list 2", []string{accepted, answers, "withdrawal listed: not after 5m0s"}},
 		{"start, refuse", nil},
