@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/race"
 )
 
-// The limits below are those of docs/performance.md: times depend on the machine, and
+// The limits below are those of docs/dev/performance.md: times depend on the machine, and
 // allocations do not.
 
 // allocations returns how often f allocates, without what goroutines of earlier tests allocate at its side.

@@ -70,7 +70,7 @@
 // set a newer value. After 5 rejected resends the key needs a review: the first send may have
 // succeeded.
 //
-// docs/checks.md lists the check of every mutation and its assumptions.
+// docs/dev/checks.md lists the check of every mutation and its assumptions.
 //
 // # What to do with an error
 //

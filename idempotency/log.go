@@ -36,7 +36,7 @@ type Options struct {
 	MaxAnswer int
 
 	// SafeToRepeat names the mutations whose second execution does no harm, for every key. Without
-	// SafeToRepeat a lost response to one of them needs a person. docs/checks.md has the advice.
+	// SafeToRepeat a lost response to one of them needs a person. docs/dev/checks.md has the advice.
 	SafeToRepeat []Route
 
 	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,

@@ -35,7 +35,7 @@ import (
 )
 
 // onboardingsVariable is the number of onboardings of TestFewOrdersNeedAPerson. The numbers in
-// docs/checks.md are those of 500.
+// docs/dev/checks.md are those of 500.
 const onboardingsVariable = "LENDING_TEST_ONBOARDINGS"
 
 // TestFewOrdersNeedAPerson counts the decisions of persons in whole onboardings of 13 mutations. Each

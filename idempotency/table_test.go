@@ -20,7 +20,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-var update = flag.Bool("update", false, "write docs/checks.md anew")
+var update = flag.Bool("update", false, "write docs/dev/checks.md anew")
 
 const tableHead = `# How the log resolves a lost response
 
@@ -72,10 +72,10 @@ password: the money moves once.
 |---|---|---|---|---|
 `
 
-// TestTableOfChecksIsDocumented compares docs/checks.md with the table of checks. The
+// TestTableOfChecksIsDocumented compares docs/dev/checks.md with the table of checks. The
 // second column has the reads of each check.
 func TestTableOfChecksIsDocumented(t *testing.T) {
-	const path = "../docs/checks.md"
+	const path = "../docs/dev/checks.md"
 	routes := catalog.Routes(t)
 	text := bytes.NewBufferString(tableHead)
 	mutations := 0

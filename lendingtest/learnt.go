@@ -69,7 +69,7 @@ func (l *learnt) know(s reshape.Service) {
 	}
 }
 
-// Assume makes the service answer as a real service may. The fact is a name of docs/assumptions.md,
+// Assume makes the service answer as a real service may. The fact is a name of docs/dev/assumptions.md,
 // or "name: action" for a single route, and the value is a word of service.json. For example:
 //
 //	service.Assume("absence: get-loan", "400 problem record") // a legacy read
@@ -111,7 +111,7 @@ func checkFacts(learned map[string]string) error {
 	for _, fact := range slices.Sorted(maps.Keys(learned)) {
 		name, _, _ := strings.Cut(fact, ": ")
 		if !slices.ContainsFunc(assumption.All(), func(a assumption.Assumption) bool { return a.Name == name }) {
-			return fmt.Errorf("the service.json has the fact %q, which docs/assumptions.md does not list; correct the name, or update the package", fact)
+			return fmt.Errorf("the service.json has the fact %q, which docs/dev/assumptions.md does not list; correct the name, or update the package", fact)
 		}
 		if facts()[name] != "" {
 			if err := checkFact(fact, ""); err != nil {

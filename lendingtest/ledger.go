@@ -48,7 +48,7 @@ type Request struct {
 	About []string `json:"about,omitempty"`
 	// Fault is the JSON of the [Fault] that the request met, empty if there was none.
 	Fault string `json:"fault,omitempty"`
-	// Assumed is the assumption on which the response rests, a name of docs/assumptions.md. It is empty if
+	// Assumed is the assumption on which the response rests, a name of docs/dev/assumptions.md. It is empty if
 	// the interface publishes the rule, or a service.json of [WithService] has shown it.
 	Assumed string `json:"assumed,omitempty"`
 }

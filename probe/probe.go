@@ -1,5 +1,5 @@
 // Package probe tells what the real service does: it measures the assumptions of this project, which
-// docs/assumptions.md lists, follows a client in production with [Watch], and teaches lendingtest.WithService. The
+// docs/dev/assumptions.md lists, follows a client in production with [Watch], and teaches lendingtest.WithService. The
 // command lending-probe is this package on a command line. In the tests of a partner:
 //
 //	func TestService(t *testing.T) {

@@ -358,7 +358,7 @@ func TestTaught(t *testing.T) {
 	for content, want := range map[string]string{
 		"[]": "is no service.json of lending-probe",
 		`{"version":1,"facts":{"absences":"404 empty"}}`: `has the fact "absences", ` +
-			`which docs/assumptions.md does not list`,
+			`which docs/dev/assumptions.md does not list`,
 		`{"version":1,"facts":{"absence: get-lone":"404 empty"}}`: `no route has the action "get-lone"`,
 		`{"version":2}`: "has version 2, and this package reads version 1; update the package",
 		`{"version":1,"shapes":{"GET /":{"kinds":3}}}`: "is no service.json of lending-probe",

@@ -34,7 +34,7 @@ func TestPageSaysWhy(t *testing.T) {
 		`Rejected with <code>ValidationFailed</code>: See errors.`,
 		`<li><code>email</code> <code>InvalidEmail</code> The field is not a valid e-mail address.</li>`,
 		`&#34;totalBalance&#34;: 0.00`, `&#34;secret&#34;: &#34;$SECRET&#34;`, `&#34;token&#34;: &#34;$TOKEN&#34;`,
-		"the assumption <code>fields</code> of docs/assumptions.md",
+		"the assumption <code>fields</code> of docs/dev/assumptions.md",
 		lendingtest.PartnerID, "-seed 1", "mean UTC", "come 1ms behind",
 	} {
 		assert.Contains(t, page, want)

@@ -1,5 +1,5 @@
 // Package assumption lists the beliefs of this project about the service without proof, because
-// the interface is silent: list.txt. docs/assumptions.md shows the list.
+// the interface is silent: list.txt. docs/dev/assumptions.md shows the list.
 package assumption
 
 import (
@@ -29,7 +29,7 @@ type Assumption struct {
 	Level    Level
 	Measured string   // the method of the probe, or the reason why there is none
 	Set      string   // the setting that a partner changes after a wrong belief
-	Checks   []string // mutations of docs/checks.md
+	Checks   []string // mutations of docs/dev/checks.md
 	Codes    []string // codes of refusals in lendingtest
 }
 

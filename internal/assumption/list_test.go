@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write docs/assumptions.md anew")
+var update = flag.Bool("update", false, "write docs/dev/assumptions.md anew")
 
 const pageHead = `# Assumptions about the service
 
 The interface does not publish everything. This project assumes the rest, and nobody here has seen the real service.
-[lending-probe](first-hour.md) measures the assumptions at a service. A test generates this page from
+[lending-probe](../first-hour.md) measures the assumptions at a service. A test generates this page from
 internal/assumption/list.txt: do not edit it.
 
 | level | the probe |
@@ -32,9 +32,9 @@ internal/assumption/list.txt: do not edit it.
 | ask | cannot measure the assumption: ask the owner of the service |
 `
 
-// TestAssumptionsAreDocumented compares docs/assumptions.md with the list.
+// TestAssumptionsAreDocumented compares docs/dev/assumptions.md with the list.
 func TestAssumptionsAreDocumented(t *testing.T) {
-	const path = "../../docs/assumptions.md"
+	const path = "../../docs/dev/assumptions.md"
 	page := pageHead
 	for _, level := range []Level{Look, Walk, Events, Watch, Ask} {
 		page += "\n## " + strings.ToUpper(string(level[:1])) + string(level[1:]) + "\n"
@@ -87,7 +87,7 @@ func TestEachAssumptionIsComplete(t *testing.T) {
 
 // A check that decides without a person relies on the service's behaviour.
 func TestEachCheckHasItsAssumption(t *testing.T) {
-	rows := table(t, "../../docs/checks.md")
+	rows := table(t, "../../docs/dev/checks.md")
 	mutations := map[string]bool{}
 	for _, row := range rows {
 		mutation, loss, assumed := strings.Trim(row[0], "`"), row[2], row[3]
@@ -102,7 +102,7 @@ func TestEachCheckHasItsAssumption(t *testing.T) {
 	}
 	for _, a := range All() {
 		for _, mutation := range a.Checks {
-			assert.True(t, mutations[mutation], "%s: docs/checks.md has no mutation %s", a.Name, mutation)
+			assert.True(t, mutations[mutation], "%s: docs/dev/checks.md has no mutation %s", a.Name, mutation)
 		}
 	}
 }
