@@ -237,8 +237,8 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 // UpdateCustomerData changes the data of the customer behind an application.
 //
 // This GET changes state: the client sends it once. Personal data travel in the query, so the
-// service's access logs may contain them. After an unknown outcome read
-// [CustomersService.GetByID].
+// service's access logs may contain them. The date of birth has no zone on the wire, so a host in
+// any zone keeps the day. After an unknown outcome read [CustomersService.GetByID].
 //
 // Route: GET /api/Application/update-customer-data/{applicationId}
 func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {

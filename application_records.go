@@ -151,13 +151,16 @@ func (d ApplicationData) query() []param {
 	return []param{{"name", d.Name, true}, {"zipcode", d.ZipCode, true}, dateParam("startDate", d.StartDate)}
 }
 
-// dateParam is a required date, sent as midnight UTC of the same day. The service takes times
-// for UTC, so midnight of another zone could be the day before.
+// midnight ends a day in a query. ASP.NET Core before 5.0 converts a time with a zone to the local
+// time of its host, where midnight UTC can be the day before.
+const midnight = "T00:00:00"
+
+// dateParam is a required day.
 func dateParam(name string, t time.Time) param {
 	if t.IsZero() {
 		return param{name, "", true}
 	}
-	return param{name, t.Format(time.DateOnly) + "T00:00:00Z", true}
+	return param{name, t.Format(time.DateOnly) + midnight, true}
 }
 
 // boolParam is a parameter whose default is false.
