@@ -100,6 +100,7 @@ func (c *call) build() (err error) {
 	}
 	if err == nil {
 		c.address = c.request.address(c.settings.base)
+		err = c.request.checkAddress(&c.address)
 	}
 	return err
 }

@@ -160,6 +160,9 @@ func (x *exchange) attempted(a *attempt) {
 // send sends hr once and reads the response. Without a response the status is 0.
 func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, protocol string, err error) {
 	header, err := withHeaders(ctx, hr.Header, x.settings.headers, &x.request)
+	if err == nil {
+		err = x.request.checkHead(&x.address, header)
+	}
 	if err != nil {
 		return 0, "", err
 	}

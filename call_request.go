@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // request describes a call. The verb, for example get, sets the last two fields.
@@ -192,6 +194,44 @@ func (r *request) address(base url.URL) url.URL {
 	}
 	base.RawQuery = r.encodeQuery()
 	return base
+}
+
+// The limits of a request line or a header, and of all of them, in bytes: nginx and Kestrel take 8 KiB
+// of a line, and haproxy 16 KiB in all. Over HTTP/2 a longer head can end the connection, and with it
+// the requests of other callers.
+const (
+	maxLine = 8000
+	maxHead = 15 << 10
+)
+
+// lineLength returns the length of the request line.
+func (r *request) lineLength(address *url.URL) int {
+	return len(r.method) + len(address.RawPath) + len(address.RawQuery) + len(" ? HTTP/1.1")
+}
+
+func (r *request) checkAddress(address *url.URL) error {
+	var c checks
+	c.that(r.lineLength(address) <= maxLine, "address", CodeLength, "must have fewer than 8,000 bytes; shorten the parameters")
+	return c.err(r.method, r.path)
+}
+
+// checkHead returns the error of a header that a gateway would refuse.
+func (r *request) checkHead(address *url.URL, header http.Header) error {
+	var c checks
+	size := r.lineLength(address) + len(address.Host)
+	for name, values := range header {
+		field := redact.Name(name)
+		if name == "Authorization" {
+			field = "token"
+		}
+		for _, value := range values {
+			n := len(name) + len(value) + len(": \r\n")
+			c.that(n <= maxLine, field, CodeLength, "must have fewer than 8,000 bytes")
+			size += n
+		}
+	}
+	c.that(size <= maxHead, "head", CodeLength, "must have at most 15 KiB: address, token and the headers of WithHeader together")
+	return c.err(r.method, r.path)
 }
 
 // expand returns prefix and path, with the escaped args in place of the names in braces.

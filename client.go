@@ -103,6 +103,8 @@ func (c *config) setTransport() error {
 		pooled.OnProxyConnectResponse = refusalOfProxy
 		c.http.Transport, c.fresh = pooled, transport.NewFresh(pooled, !c.withoutHTTP2)
 		transport.HideSurplus(pooled)
+	case c.withoutHTTP2:
+		return argumentError("WithoutHTTP2", CodeConflict, "is not possible together with WithHTTPClient: set Protocols of its Transport")
 	case c.tls != nil:
 		return argumentError("WithTLS", CodeConflict, "is not possible together with WithHTTPClient: set TLSClientConfig of its Transport")
 	}

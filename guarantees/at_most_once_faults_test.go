@@ -271,13 +271,15 @@ const (
 	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
 	flagEndStream, flagEndHeaders, flagAck                                     = 1, 4, 1
 	codeProtocol, codeInternal, codeRefused                                    = 1, 2, 7
+	settingMaxHeaderList                                                       = 6
 )
 
 // h2Conn serves HTTP/2 on one connection.
 type h2Conn struct {
-	conn    net.Conn
-	request func(c *h2Conn, stream uint32) bool // answers, and reports whether the connection goes on
-	idle    func(*bufio.Reader)                 // called before each frame between requests; may be nil
+	conn     net.Conn
+	settings []byte                              // the payload of the first frame
+	request  func(c *h2Conn, stream uint32) bool // answers, and reports whether the connection goes on
+	idle     func(*bufio.Reader)                 // called before each frame between requests; may be nil
 
 	mu     sync.Mutex        // held by write
 	bodies map[uint32][]byte // of the requests, as far as they have come
@@ -289,7 +291,7 @@ func (c *h2Conn) serve() {
 		return
 	}
 	c.bodies = map[uint32][]byte{}
-	c.write(frameSettings, 0, 0, nil)
+	c.write(frameSettings, 0, 0, c.settings)
 	for inRequest := false; ; {
 		if c.idle != nil && !inRequest {
 			c.idle(reader)

@@ -3,11 +3,15 @@ package guarantees_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
@@ -154,5 +158,48 @@ func TestEmptyMapIsNotSent(t *testing.T) {
 		assert.NoError(t, json.Unmarshal(got.body, &sent))
 		assert.Contains(t, sent, "customerId")
 		assert.NotContains(t, sent, "extraInformation")
+	}
+}
+
+// A head above the limits of gateways is refused by the name of its part. Over HTTP/2 it would end the
+// connection, and make the outcome of other callers' mutations unknown.
+func TestLongHeadIsNotSent(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 8000)
+	header := func(values ...string) lending.Option {
+		return lending.WithHeader(func(_ context.Context, h http.Header) { h["X-Test"] = values })
+	}
+	for _, test := range []struct {
+		name, field, address string
+		opts                 []lending.Option
+	}{
+		{"address", "address", long, []lending.Option{withToken}},
+		{"token", "token", "", []lending.Option{lending.WithTokenSource(lending.StaticToken(long))}},
+		{"header", "X-Test", "", []lending.Option{withToken, header(long)}},
+		{"head", "head", "", []lending.Option{withToken, header(long[:7900], long[:7900])}},
+		{"within the limits", "", long[:7800], []lending.Option{withToken, header(long[:7400])}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var arrived atomic.Int32
+			client := wire.NewClient(t, wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
+				arrived.Add(1)
+				wire.Answer(http.StatusOK, "{}")(w, r)
+			}), test.opts...)
+			for _, effect := range []lending.Effect{lending.Mutation, lending.Read} {
+				_, err := client.Do(t.Context(), lending.RawRequest{
+					Effect: effect, Method: http.MethodPost, Path: "/api/Thing/do", Query: url.Values{"a": {test.address}},
+				})
+				if test.field == "" {
+					require.NoError(t, err)
+					continue
+				}
+				var argument *lending.ArgumentError
+				require.ErrorAs(t, err, &argument)
+				assert.Equal(t, test.field, argument.Fields[0].Field)
+				assert.Equal(t, lending.CodeLength, argument.Fields[0].Code)
+				assert.NotContains(t, err.Error(), long[:10])
+			}
+			assert.Equal(t, test.field == "", arrived.Load() > 0)
+		})
 	}
 }

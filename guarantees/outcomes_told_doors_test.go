@@ -134,7 +134,7 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 				show(&shown, chain(err)...)
 				assert.Empty(t, leaks(shown.String(), []string{planted, "test-token"}))
 			}
-			if strings.HasPrefix(test.want, "TLS certificate not accepted") { // and no attempt can change that
+			if strings.HasPrefix(test.want, "TLS certificate") { // and no attempt can change that
 				_, err := client.Applications.Status(t.Context(), catalog.Application)
 				var failed *lending.Error
 				require.ErrorAs(t, err, &failed)
@@ -178,6 +178,8 @@ func TestWithTLSRefusesWhatBreaksTheGuarantees(t *testing.T) {
 	_, err := lending.New("https://lending.example", lending.WithTLS(&tls.Config{}),
 		lending.WithHTTPClient(http.DefaultClient))
 	assert.ErrorContains(t, err, "WithTLS is not possible together with WithHTTPClient")
+	_, err = lending.New("https://lending.example", lending.WithoutHTTP2(), lending.WithHTTPClient(http.DefaultClient))
+	assert.ErrorContains(t, err, "WithoutHTTP2 is not possible together with WithHTTPClient")
 
 	settings := mutualTLS().Clone()
 	client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,13 +23,16 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-const patience = time.Second // of a request
+const (
+	patience = 3500 * time.Millisecond // of the request that is late
+	inFlight = 20
+)
 
 const stoppedVariable = "LENDING_TEST_STOPPED" // the address of the service, and in the next variable its certificate
 
 // TestStoppedProcessSendsNothing stops a process with SIGSTOP, when a request has a shared connection
 // and is about to be written, until its deadline is over. The process goes on and writes nothing, on
-// this connection or on another.
+// this connection or on another. It reads the responses to the requests that were written before.
 func TestStoppedProcessSendsNothing(t *testing.T) {
 	if address := os.Getenv(stoppedVariable); address != "" {
 		sendStopped(t.Context(), address, os.Getenv(stoppedVariable+"_CA"))
@@ -52,6 +56,11 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 	lines := bufio.NewScanner(output)
 	require.True(t, lines.Scan())
 	require.Equal(t, "HTTP/2.0 1", lines.Text(), "the first request")
+	for range inFlight {
+		<-s.waiting
+	}
+	_, err = fmt.Fprintln(input, "all wait")
+	require.NoError(t, err)
 	require.True(t, lines.Scan())
 	require.Equal(t, "connected", lines.Text())
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
@@ -63,6 +72,9 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	require.True(t, lines.Scan())
 	assert.Equal(t, "not sent", lines.Text())
+	close(s.goOn)
+	require.True(t, lines.Scan())
+	assert.Equal(t, fmt.Sprint(inFlight, " answered"), lines.Text())
 	assert.EqualValues(t, 1, s.arrived.Load())
 }
 
@@ -78,15 +90,30 @@ func sendStopped(ctx context.Context, address, certificate string) {
 	}
 	_, _ = fmt.Fprintln(os.Stdout, text)
 	var once sync.Once
+	var all sync.WaitGroup
+	var answered atomic.Int32
+	for range inFlight {
+		all.Go(func() {
+			send := transport.NewSend(ctx)
+			defer send.End()
+			if _, _, err := post(send, fresh, address+"/wait", false); err == nil {
+				answered.Add(1)
+			}
+		})
+	}
+	input := bufio.NewReader(os.Stdin)
+	_, _ = input.ReadString('\n')
 	send := transport.NewSend(httptrace.WithClientTrace(lateTimer{ctx, time.Now().Add(patience)}, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
 			once.Do(func() { // net/http may open another connection after the stop
 				_, _ = fmt.Fprintln(os.Stdout, "connected")
-				_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+				_, _ = input.ReadString('\n')
 			})
 		},
 	}))
 	if _, _, err = post(send, fresh, address, false); err != nil && !send.Left() {
 		_, _ = fmt.Fprintln(os.Stdout, "not sent")
 	}
+	all.Wait()
+	_, _ = fmt.Fprintln(os.Stdout, answered.Load(), "answered")
 }

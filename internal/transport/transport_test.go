@@ -83,14 +83,21 @@ type service struct {
 	*httptest.Server
 	like    *http.Transport
 	arrived atomic.Int32
+	waiting chan struct{} // an element for each request of /wait
+	goOn    chan struct{} // closed: /wait is answered
 }
 
 func serve(t *testing.T, http2 bool) *service {
 	t.Helper()
-	s := &service{}
+	s := &service{waiting: make(chan struct{}, 100), goOn: make(chan struct{})}
 	var mu sync.Mutex
 	connections := map[string]int{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			s.waiting <- struct{}{}
+			<-s.goOn
+			return
+		}
 		s.arrived.Add(1)
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,0 +1,76 @@
+package guarantees_test
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// TestRefusedStreamIsNotSent has a service refuse a mutation in each of the ways for which net/http has
+// words of its own. With other words of a new version of Go, the outcome would be unknown.
+func TestRefusedStreamIsNotSent(t *testing.T) {
+	t.Parallel()
+	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	limit := append([]byte{0, settingMaxHeaderList}, number(2000)...)
+	for _, test := range []struct {
+		name   string
+		refuse func(c *h2Conn, stream uint32) bool
+		header string // of the second request
+		want   string // "" for success
+	}{
+		{"REFUSED_STREAM", func(c *h2Conn, stream uint32) bool {
+			c.write(frameReset, 0, stream, number(codeRefused))
+			return true
+		}, "", "refused the HTTP/2 stream"},
+		{"GOAWAY", func(c *h2Conn, stream uint32) bool {
+			c.write(frameGoAway, 0, 0, append(number(stream-2), number(0)...))
+			return true
+		}, "", "refused the HTTP/2 stream"},
+		{"GOAWAY before, close", func(c *h2Conn, stream uint32) bool {
+			c.write(frameGoAway, 0, 0, append(number(stream-2), number(0)...))
+			return false
+		}, "", "refused the HTTP/2 stream"},
+		{"long head", nil, strings.Repeat("x", 2000), "exceeds the server's limit"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var requests, executed atomic.Int32
+			call := 0
+			client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
+				secure := tlsHTTP2(conn)
+				defer secure.Close()
+				(&h2Conn{conn: secure, settings: limit, request: func(c *h2Conn, stream uint32) bool {
+					if requests.Add(1) == 2 && test.refuse != nil {
+						return test.refuse(c, stream)
+					}
+					executed.Add(1)
+					c.respond(stream, "true")
+					return true
+				}}).serve()
+			}), withToken, lending.WithHeader(func(_ context.Context, header http.Header) {
+				if call++; call == 2 {
+					header.Set("X-Test", test.header)
+				}
+			}))
+			for i, want := range []lending.Outcome{lending.OutcomeDone, lending.OutcomeNotSent, lending.OutcomeDone} {
+				_, err := catalog.Calls["Approval.AddCompanyDetails"](t.Context(), client)
+				require.Equal(t, want, lending.OutcomeOf(err), "call %d: %v", i, err)
+				if err != nil {
+					assert.ErrorContains(t, err, test.want)
+				}
+			}
+			assert.EqualValues(t, 2, executed.Load())
+		})
+	}
+}
