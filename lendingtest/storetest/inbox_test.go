@@ -1,10 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,205 +13,265 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// inboxModel is an inbox that keeps its contract except for its flaw.
-type inboxModel struct {
-	flaw   string
-	lease  time.Duration
+// leasedInbox is an inbox in memory whose claims expire.
+type leasedInbox struct {
+	*webhook.MemoryInbox
+	lease time.Duration
+
 	mu     sync.Mutex
-	seen   map[string]bool
-	events []*eventModel
-
-	deadLetters int // number of dead letters so far
-	removed     []webhook.Removed
+	claims map[string]*webhook.InboxEntry // the last claim of each event
+	done   []string
 }
 
-type eventModel struct {
-	event  *webhook.Event
-	where  string // "waiting", "running" or "dead"
-	letter webhook.DeadLetter
-	tries  int
-	claim  int // number of the last claim
-	until  time.Time
+// flawedInbox is the inbox that a process has opened. It keeps the contract except for its flaw.
+type flawedInbox struct {
+	*leasedInbox
+	flaw string
 }
-
-// inboxHandle is the inbox that a process has opened.
-type inboxHandle struct{ *inboxModel }
 
 func openInboxes(lease time.Duration) func(tb testing.TB, flaw string) inbox {
 	return func(tb testing.TB, flaw string) inbox {
 		tb.Helper()
-		model := &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
+		fresh := func() *leasedInbox {
+			return &leasedInbox{MemoryInbox: webhook.NewMemoryInbox(), lease: lease, claims: map[string]*webhook.InboxEntry{}}
+		}
+		shared := fresh()
 		return inbox{begin(tb, func() webhook.Inbox {
-			switch flaw {
-			case "is each process's own":
-				model = &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
-			case "forgets in the next process what it has seen":
-				clear(model.seen)
-			case "loses with its process what was taken":
-				model.events = slices.DeleteFunc(model.events, func(e *eventModel) bool { return e.where == "running" })
+			if flaw == "is each process's own" {
+				shared = fresh()
 			}
-			return &inboxHandle{model}
+			return &flawedInbox{shared, flaw}
 		})}
 	}
 }
 
-func (m *inboxModel) Put(_ context.Context, event *webhook.Event) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen[event.Key()] {
-		return webhook.ErrDuplicate
+func (f *flawedInbox) Put(ctx context.Context, e *webhook.Event) error {
+	err := f.MemoryInbox.Put(ctx, e)
+	switch {
+	case f.flaw == "sees no duplicates", f.flaw == "forgets what is done" && slices.Contains(f.done, e.Key()),
+		f.flaw == "forgets what was set aside" && f.counted().DeadLetters > 0,
+		f.flaw == "forgets what was removed" && f.isRemoved(e):
+		return nil
 	}
-	if m.flaw == "looks before it locks, in Put" {
-		m.mu.Unlock()
-		pause()
-		m.mu.Lock()
-	}
-	m.seen[event.Key()] = true
-	m.events = append(m.events, &eventModel{event: event, where: "waiting", until: time.Now()})
-	return nil
+	return err
 }
 
-func (m *inboxModel) Take(ctx context.Context) (*webhook.InboxEntry, error) {
-	for {
-		if m.flaw == "keeps what it took when its context ended" && ctx.Err() != nil {
-			m.first()
-			return nil, ctx.Err()
-		}
-		if entry := m.first(); entry != nil {
-			return entry, nil
-		}
-		step := 5 * time.Millisecond
-		switch m.flaw {
-		case "looks again after a while":
-			step = patience
-		case "does not wait":
+func (f *flawedInbox) counted() webhook.InboxCounts {
+	counts, _ := f.MemoryInbox.Counts(context.Background())
+	return counts
+}
+
+func (f *flawedInbox) isRemoved(e *webhook.Event) bool {
+	removed, _ := f.MemoryInbox.Removed(context.Background(), 0)
+	return slices.ContainsFunc(removed, func(r webhook.Removed) bool { return r.Key == e.Key() })
+}
+
+func (f *flawedInbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
+	switch f.flaw {
+	case "does not wait":
+		if f.counted().Waiting == 0 {
 			return nil, errors.New("there is none")
 		}
-		select {
-		case <-time.After(step):
-		case <-ctx.Done():
-			if m.flaw == "outlasts its context" {
-				wait(long)
-			}
+	case "looks again after a while":
+		if f.counted().Waiting == 0 {
+			wait(patience)
+		}
+	case "keeps what it took when its context ended":
+		if ctx.Err() != nil {
+			_, _ = f.MemoryInbox.Take(context.WithoutCancel(ctx))
 			return nil, ctx.Err()
 		}
-	}
-}
-
-func (m *inboxModel) first() *webhook.InboxEntry {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, e := range m.events {
-		now, ended := time.Now(), e.where == "running"
-		switch {
-		case e.where == "waiting" && m.flaw == "is blocked by what waits" && now.Before(e.until):
-			return nil
-		case e.where == "dead", now.Before(e.until), ended && m.flaw == "has claims that do not end":
-			continue
-		case ended && m.flaw == "does not count a try that was cut short":
-			e.tries--
+	case "gives an event to many workers":
+		if first := f.last(&webhook.InboxEntry{Event: event(0)}); first != nil {
+			return first, nil
 		}
-		if m.flaw == "looks before it locks, in Take" {
-			m.mu.Unlock()
-			pause()
-			m.mu.Lock()
-		}
-		return m.claim(e)
 	}
-	return nil
-}
-
-func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
-	e.where, e.until = "running", time.Now().Add(m.lease)
-	e.claim++
-	e.tries++
-	entry := &webhook.InboxEntry{Event: e.event, Tries: e.tries, Until: e.until.Add(-m.lease / 10)}
-	entry.ID = fmt.Sprint(e.event.Key(), " ", e.claim)
-	switch m.flaw {
+	entry, err := f.MemoryInbox.Take(ctx)
+	if err != nil {
+		if f.flaw == "outlasts its context" {
+			wait(long)
+		}
+		return nil, err
+	}
+	f.expire(entry)
+	switch f.flaw {
 	case "gives claims without a margin":
-		entry.Until = e.until
+		entry.Until = entry.Until.Add(f.lease / 10)
 	case "gives claims that have ended":
 		entry.Until = time.Now()
-	case "gives a claim early to another":
-		e.until = time.Now().Add(m.lease / 2)
 	case "has another name for it":
-		changed := *e.event
-		changed.Name = "another"
-		entry.Event = &changed
+		entry.Event.Name = "another"
+	case "does not count tries":
+		entry.Tries = 1
 	}
-	return entry
+	return entry, nil
 }
 
-// of calls then with an event if the entry belongs to the last claim.
-func (m *inboxModel) of(entry *webhook.InboxEntry, anyClaim bool, where string, then func(e *eventModel)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, e := range m.events {
-		if e.event.Key() == entry.Event.Key() && e.where == where &&
-			(anyClaim || entry.ID == fmt.Sprint(e.event.Key(), " ", e.claim)) {
-			then(e)
-			return nil
-		}
+// expire makes the event of a claim due again when the claim expires.
+func (f *flawedInbox) expire(entry *webhook.InboxEntry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.claims[entry.Event.Key()] = entry
+	entry.Until = time.Now().Add(f.lease - f.lease/10)
+	lease := f.lease
+	switch f.flaw {
+	case "has claims that do not end":
+		return
+	case "gives a claim early to another":
+		lease /= 2
 	}
-	if m.flaw == "fails when it is told again" {
-		return errors.New("there is none")
-	}
-	return nil
+	time.AfterFunc(lease, func() { _ = f.MemoryInbox.Retry(context.Background(), entry, 0) })
 }
 
-func (m *inboxModel) Done(_ context.Context, entry *webhook.InboxEntry) error {
-	remove := func(done *eventModel) {
-		m.events = slices.DeleteFunc(m.events, func(e *eventModel) bool { return e == done })
-		if m.flaw == "forgets what is done" {
-			delete(m.seen, done.event.Key())
-		}
-	}
-	if m.flaw == "removes what was set aside, by a late Done" {
-		_ = m.of(entry, true, "dead", remove)
-	}
-	return m.of(entry, m.flaw != "keeps what is done late", "running", remove)
+// last returns the last claim of the event.
+func (f *flawedInbox) last(entry *webhook.InboxEntry) *webhook.InboxEntry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claims[entry.Event.Key()]
 }
 
-func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	if m.flaw == "does not let an event wait" {
-		wait = 0
-	}
-	retry := func(e *eventModel) {
-		e.where, e.until = "waiting", time.Now().Add(wait)
-		if m.flaw == "does not count tries" {
-			e.tries--
+func (f *flawedInbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
+	f.done = append(f.done, entry.Event.Key())
+	switch f.flaw {
+	case "fails when it is told again":
+		if f.counted().Running == 0 {
+			return errors.New("there is none")
+		}
+	case "keeps what is done late":
+		return f.MemoryInbox.Done(ctx, entry)
+	case "removes what was set aside, by a late Done":
+		letters, _ := f.MemoryInbox.DeadLetters(ctx, webhook.DeadLetterFilter{})
+		for _, letter := range letters {
+			_, _ = f.MemoryInbox.Drop(ctx, decision, letter.ID)
 		}
 	}
-	if m.flaw == "retries what was set aside" {
-		_ = m.of(entry, false, "dead", retry)
-	}
-	return m.of(entry, m.flaw == "retries what is another's", "running", retry)
+	return f.MemoryInbox.Done(ctx, f.last(entry))
 }
 
-func (m *inboxModel) DeadLetter(_ context.Context, entry *webhook.InboxEntry, cause error) error {
-	return m.of(entry, m.flaw == "dead-letters what is another's", "running", func(e *eventModel) {
-		e.where = "dead"
-		m.describe(e, entry, cause)
-		if m.flaw == "forgets what was set aside" {
-			delete(m.seen, e.event.Key())
+func (f *flawedInbox) Retry(ctx context.Context, entry *webhook.InboxEntry, delay time.Duration) error {
+	switch f.flaw {
+	case "does not let an event wait":
+		delay = 0
+	case "retries what was set aside":
+		letters, _ := f.MemoryInbox.DeadLetters(ctx, webhook.DeadLetterFilter{})
+		for _, letter := range letters {
+			_, _ = f.MemoryInbox.Redrive(ctx, letter.ID)
 		}
-	})
+	case "retries what is another's":
+		entry = f.last(entry)
+	}
+	return f.MemoryInbox.Retry(ctx, entry, delay)
 }
 
-func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, e := range m.events {
-		switch {
-		case e.where == "dead":
-			counts.DeadLetters++
-		case e.where == "running":
-			counts.Running++
-		case m.flaw != "counts what is due alone" || !time.Now().Before(e.until):
-			counts.Waiting++
+func (f *flawedInbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause error) error {
+	switch f.flaw {
+	case "keeps no cause":
+		cause = errors.New("none")
+	case "dead-letters what is another's":
+		entry = f.last(entry)
+	}
+	return f.MemoryInbox.DeadLetter(ctx, entry, cause)
+}
+
+func (f *flawedInbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
+	counts, err := f.MemoryInbox.Counts(ctx)
+	if ages, _ := f.MemoryInbox.Ages(ctx); f.flaw == "counts what is due alone" && ages.Due == 0 {
+		counts.Waiting = 0
+	}
+	return counts, err
+}
+
+func (f *flawedInbox) Ages(ctx context.Context) (webhook.InboxAges, error) {
+	ages, err := f.MemoryInbox.Ages(ctx)
+	if f.flaw == "is never late" {
+		ages.Due = 0
+	}
+	return ages, err
+}
+
+func (f *flawedInbox) Ready(ctx context.Context) error {
+	if f.flaw == "is never ready" {
+		return errors.New("not ready")
+	}
+	return f.MemoryInbox.Ready(ctx)
+}
+
+func (f *flawedInbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
+	name, limit := filter.Event, filter.WithDefaults().Limit
+	switch f.flaw {
+	case "filters no names", "limits before it filters":
+		filter.Event = ""
+	case "begins each page anew":
+		filter.After = ""
+	case "has no limit":
+		filter.Limit = 0
+	}
+	page, err := f.MemoryInbox.DeadLetters(ctx, filter)
+	switch f.flaw {
+	case "limits before it filters":
+		page = slices.DeleteFunc(page[:min(limit, len(page))], func(l webhook.DeadLetter) bool {
+			return l.Event != cmp.Or(name, l.Event)
+		})
+	case "has the oldest first":
+		slices.Reverse(page)
+	case "has no time of setting aside":
+		for i := range page {
+			page[i].SetAside = time.Time{}
+		}
+	case "has one ID for an event":
+		for i := range page {
+			page[i].ID = "1"
 		}
 	}
-	return counts, nil
+	return page, err
+}
+
+func (f *flawedInbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event, error) {
+	if f.flaw == "has an event for every ID" {
+		return named("WB_Loan_Opened", 1), nil
+	}
+	return f.MemoryInbox.DeadLetterEvent(ctx, id)
+}
+
+func (f *flawedInbox) Redrive(ctx context.Context, ids ...string) (int, error) {
+	if f.flaw == "redrives any number at once" {
+		ids = slices.Compact(ids)
+	}
+	n, err := f.MemoryInbox.Redrive(ctx, ids...)
+	if f.flaw == "counts what it does not redrive" {
+		n = len(ids)
+	}
+	return n, err
+}
+
+func (f *flawedInbox) Drop(ctx context.Context, by webhook.Decision, ids ...string) (int, error) {
+	switch f.flaw {
+	case "lets anybody drop":
+		by = decision
+	case "drops nothing":
+		return len(ids), nil
+	}
+	return f.MemoryInbox.Drop(ctx, by, ids...)
+}
+
+func (f *flawedInbox) Erase(ctx context.Context, by webhook.Decision, ids ...string) (int, error) {
+	switch f.flaw {
+	case "erases short ids":
+		ids[0] += strings.Repeat("-", webhook.MinErased)
+	case "erases nothing":
+		return 4, nil
+	}
+	return f.MemoryInbox.Erase(ctx, by, ids...)
+}
+
+func (f *flawedInbox) Removed(ctx context.Context, limit int) ([]webhook.Removed, error) {
+	switch f.flaw {
+	case "keeps no removal":
+		return nil, nil
+	case "has no limit of removals":
+		limit = 0
+	}
+	return f.MemoryInbox.Removed(ctx, limit)
 }
 
 func TestInboxFindsFlaws(t *testing.T) {
@@ -221,37 +282,39 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"Take returns when its context has ended": {"outlasts its context"},
 		"a cancelled Take leaves the event due":   {"keeps what it took when its context ended"},
 		"Retry delays an event": {
-			"is blocked by what waits", "does not let an event wait", "does not count tries", "counts what is due alone",
+			"does not let an event wait", "does not count tries", "counts what is due alone",
 		},
-		"Ages reports how late the inbox is": {"is never late", "is never ready", "has no time of setting aside"},
+		"Ages reports how late the inbox is": {"is never late", "is never ready"},
 		"Done removes an event, and DeadLetter sets it aside": {
 			"fails when it is told again", "retries what was set aside",
 		},
 		"parallel Takes share no event": {
-			"looks before it locks, in Put", "looks before it locks, in Take",
+			"sees no duplicates", "gives an event to many workers",
 		},
 		"a dead letter has the event and the cause": {
-			"keeps no cause", "keeps the cause as it is", "has no time of setting aside", "has an event for every ID",
+			"keeps no cause", "has no time of setting aside", "has an event for every ID",
 		},
 		"a dead letter can be redriven": {
-			"has one ID for an event", "redrives any number at once", "redrives as tried",
+			"has one ID for an event", "redrives any number at once",
 		},
-		"a dead letter can be dropped": {"lets nobody drop", "drops nothing", "forgets what was dropped", "keeps no removal"},
+		"a dead letter can be dropped": {
+			"lets anybody drop", "drops nothing", "forgets what was removed", "keeps no removal",
+		},
 		"Erase removes the events of a person": {
-			"erases short ids", "leaves what runs", "forgets what was erased", "has no limit of removals",
+			"erases short ids", "erases nothing", "forgets what was removed", "has no limit of removals",
 		},
 		"a filter selects dead letters, page by page": {
 			"filters no names", "begins each page anew", "has no limit", "has the oldest first",
 			"limits before it filters",
 		},
-		"one of many parallel Redrives and Drops succeeds": {"looks before it locks, in Redrive"},
+		"one of many parallel Redrives and Drops succeeds": {"counts what it does not redrive"},
 	})
 	eachFlaw(t, leaseRules, openInboxes(short), map[string][]string{
 		"events survive their process": {
-			"is each process's own", "forgets in the next process what it has seen", "loses with its process what was taken",
+			"is each process's own", "sees no duplicates", "has claims that do not end",
 		},
 		"a claim expires, and only its next owner ends it by Retry or DeadLetter": {
-			"has claims that do not end", "does not count a try that was cut short",
+			"has claims that do not end", "does not count tries",
 			"gives a claim early to another", "gives claims without a margin",
 			"retries what is another's", "dead-letters what is another's", "removes what was set aside, by a late Done",
 		},
