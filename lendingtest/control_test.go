@@ -129,21 +129,13 @@ func TestErrorsOfOrders(t *testing.T) {
 	t.Parallel()
 	r, address := controlled(t)
 	c, ctx := steer.Control{URL: address}, t.Context()
-	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET ` +
-		`/api/Loan/get-loan/{loanId}"; openapi.yaml lists all routes`
+	const noRoute = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; openapi.yaml lists all routes`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
-	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
-	for _, path := range []string{
-		"/api/Application/create-customr", "/Application/create-customer", "/api/Application/customer",
-		"/API/application/create-customers/5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b", "/api/Applikation/createcustomer",
-	} {
-		require.ErrorContains(t, c.Fail(ctx, "POST "+path, lendingtest.Fault{Status: 503}),
-			`perhaps "POST /api/Application/create-customer";`)
-	}
+	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), noRoute)
 	old := map[string]any{"route": "*", "fault": map[string]string{"delay": "3s"}}
 	require.ErrorContains(t, c.Post(ctx, "fail", old, nil),
 		`unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
-	require.EqualError(t, c.Get(ctx, "executed", url.Values{"route": {misspelt}}, new(int)), nearest)
+	require.EqualError(t, c.Get(ctx, "executed", url.Values{"route": {misspelt}}, new(int)), noRoute)
 	require.EqualError(t, c.Post(ctx, "add-loan", lendingtest.Loan{ApplicationID: "x"}, nil),
 		"lendingtest: no application x")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Reached: func() {}}),

@@ -37,7 +37,7 @@ func TestExecutedFor(t *testing.T) {
 	assert.Len(t, r.ExecutedFor("POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"), 5,
 		"the applicant and the loan, too")
 
-	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
+	for _, email := range []string{"ANN@example.com", "nobody@example.com"} {
 		r.get("/api/Customer/get-customer-by-email?email=" + email)
 	}
 	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1},

@@ -9,9 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/lendingapi/lending-go/lendingtest"
-	"github.com/lendingapi/lending-go/lendingtest/internal/book"
-	"github.com/lendingapi/lending-go/lendingtest/internal/clock"
-	"github.com/lendingapi/lending-go/lendingtest/record"
 )
 
 // Reads come behind, by as much as was said and no more. Mutations do not.
@@ -120,23 +117,4 @@ func TestALoanCannotHaveTheIdentifierOfItsApplication(t *testing.T) {
 	assert.PanicsWithValue(t, `lendingtest: the identifier "`+id+`" belongs to a record of another kind: application`,
 		func() { r.AddLoan(lendingtest.Loan{ID: id, ApplicationID: id}) })
 	assert.Empty(t, r.Snapshot().Loans)
-}
-
-// Thousands of rows that reads do not see yet do not hold up each further row.
-func TestReadLagOfManyRecordsIsCheap(t *testing.T) {
-	t.Parallel()
-	looks := 0
-	b := book.New(book.Config{Clock: clock.New(time.Now), ReadLag: func(string) time.Duration {
-		looks++
-		return time.Hour
-	}})
-	b.Reset()
-	b.Do(func(s *book.State) {
-		for range 1000 {
-			row := book.Put(s.Tables, &record.Customer{ID: s.NewID(book.Customer)})
-			s.Written([]string{row.ID})
-		}
-		assert.Empty(t, book.All[record.Customer](s.Shown()))
-	})
-	assert.LessOrEqual(t, looks, 1001)
 }

@@ -151,33 +151,6 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// After a rotation deliveries are signed with the new secret, or with the one of before.
-func TestDeliveryModes(t *testing.T) {
-	t.Parallel()
-	receiver := newReceiver(t)
-	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
-	c, ctx := steer.Control{URL: url}, t.Context()
-	old := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
-	loan := r.AddLoan(lendingtest.Loan{})
-	r.UpdateSubscription(old.ID, func(s *lendingtest.Subscription) { s.Secret = "whs_new" })
-	toggle := func(l *lendingtest.Loan) { l.IsEnabled = !l.IsEnabled }
-	signedWith := func(mode map[string]string, secret string) {
-		t.Helper()
-		require.NoError(t, c.Post(ctx, "delivery-mode", mode, nil))
-		r.UpdateLoan(loan.ID, toggle)
-		r.wait()
-		all := r.Deliveries()
-		last := all[len(all)-1]
-		assert.Equal(t, signature(secret, last.Body), last.Signature)
-	}
-	signedWith(map[string]string{"delay": "1ms"}, "whs_new")
-	signedWith(map[string]string{"secret": old.Secret}, old.Secret)
-	signedWith(nil, "whs_new")
-	require.NoError(t, c.Post(ctx, "delivery-mode", map[string]string{"delay": "1h"}, nil))
-	r.UpdateLoan(loan.ID, toggle)
-	r.Close() // does not wait for an hour
-}
-
 // The request log has the answer.
 func TestRequestLog(t *testing.T) {
 	t.Parallel()

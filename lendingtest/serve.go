@@ -229,8 +229,7 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 // serveNotFound answers requests without a route, including requests with a wrong method.
 func (f *front) serveNotFound(w http.ResponseWriter, r *http.Request) {
 	x := exchange{ResponseWriter: w, front: f, entry: f.enter("", r), call: &rules.Call{Route: &rules.Route{}, Request: r}}
-	detail := "There is no such route; perhaps " + rules.Nearest(r.Method+" "+strings.TrimPrefix(r.URL.Path, f.cfg.basePath)) + "."
-	x.respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", detail))
+	x.respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", "There is no such route."))
 }
 
 // Unwrap makes http.ResponseController work.

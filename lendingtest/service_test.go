@@ -106,18 +106,6 @@ func TestHandlerTakesARequestWithoutABody(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, w.Code)
 }
 
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	var seen []string
-	r.watch = func(row lendingtest.Request, _ bool) {
-		seen = append(seen, row.Route+" "+r.Sent()[0].Code) // a watcher may call the service
-	}
-	login := `{"username":"` + lendingtest.Username + `","password":"` + lendingtest.Password + `"}`
-	r.post("/api/Authenication/login", login).ok()
-	assert.Equal(t, []string{"POST /api/Authenication/login " + r.Sent()[0].Code}, seen)
-}
-
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2024, 1, 2, 3, 4, 5, 123456700, time.UTC)
@@ -142,6 +130,8 @@ func TestAccounts(t *testing.T) {
 	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+
 		`","password":"new"}`).object()["token"])
 	r.as("x").get("/api/Webhook/get-all-subscriptions").refused(403, "Forbidden")
+	requests := r.Requests()
+	assert.Equal(t, []string{"", "x"}, []string{requests[0].Username, requests[2].Username})
 	assert.Panics(t, func() { r.Token("nobody") })
 }
 
@@ -209,6 +199,7 @@ func TestSynctest(t *testing.T) {
 		r.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
 		id := r.offered()
 		assert.Equal(t, 20*time.Minute, time.Since(start))
+		assert.Equal(t, 20*time.Minute, r.Requests()[0].Duration)
 		r.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

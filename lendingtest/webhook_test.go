@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -166,11 +167,23 @@ func TestDeliveriesMisbehaveOnDemand(t *testing.T) {
 	assert.NotEqual(t, signature(sub.Secret, last.body), last.signature)
 	assert.Len(t, last.signature, 7+95)
 
-	r.SetDeliveryMode(lendingtest.DeliveryMode{})
-	r.UpdateSubscription(sub.ID, func(s *lendingtest.Subscription) { s.IsActive = false })
+	r.SetDeliveryMode(lendingtest.DeliveryMode{Delay: time.Millisecond})
+	r.UpdateSubscription(sub.ID, func(s *lendingtest.Subscription) { s.Secret = "whs_new" })
 	say("6")
 	r.wait()
-	assert.Len(t, receiver.all(), 6, "an inactive subscription gets nothing")
+	last = receiver.all()[6]
+	assert.Equal(t, signature("whs_new", last.body), last.signature, "a rotation")
+
+	r.SetDeliveryMode(lendingtest.DeliveryMode{})
+	r.UpdateSubscription(sub.ID, func(s *lendingtest.Subscription) { s.IsActive = false })
+	say("7")
+	r.wait()
+	assert.Len(t, receiver.all(), 7, "an inactive subscription gets nothing")
+
+	r.SetDeliveryMode(lendingtest.DeliveryMode{Delay: time.Hour})
+	r.UpdateSubscription(sub.ID, func(s *lendingtest.Subscription) { s.IsActive = true })
+	say("8")
+	r.Close() // does not wait for an hour
 }
 
 // A receiver that never answers delays no other one, and each gets its events in order.

@@ -21,12 +21,11 @@ import (
 const BasePath = "/base/path"
 
 // Listen starts a service in which handler answers all requests below BasePath, and returns its
-// base URL. A request outside BasePath fails the test, unless a page of another process reconnects
-// to a port that its server had before.
+// base URL. A request outside BasePath fails the test.
 func Listen(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.EscapedPath(), BasePath+"/api/") && r.Header.Get("Accept") != "text/event-stream" {
+		if !strings.HasPrefix(r.URL.EscapedPath(), BasePath+"/api/") {
 			t.Errorf("request outside the base path: %s", r.URL.EscapedPath())
 		}
 		http.StripPrefix(BasePath, handler).ServeHTTP(w, r)

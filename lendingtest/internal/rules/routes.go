@@ -49,40 +49,10 @@ func show[T any](find func(*Call) *T, part func(*T) any) func(*Call) any {
 // Routes returns the interface's 69 routes in order.
 func Routes() []Route { return routes }
 
-// Nearest returns the route that differs least from spelled. Identifiers and the case of letters do not count.
-func Nearest(spelled string) (route string) {
-	least := 0
-	for _, candidate := range routes {
-		if differ := between(named(spelled), named(candidate.Pattern)); route == "" || differ < least {
-			least, route = differ, candidate.Pattern
-		}
-	}
-	return route
-}
-
-// named returns the path of a route up to its action.
-func named(route string) string {
-	path := strings.ToLower(route[strings.IndexByte(route, ' ')+1:])
-	parts := strings.Split(strings.TrimPrefix(strings.Trim(path, "/"), "api/"), "/")
-	return strings.Join(parts[:min(2, len(parts))], "/")
-}
-
-// between returns the number of bytes of a and b between the common beginning and the common end.
-func between(a, b string) int {
-	begin, end, most := 0, 0, min(len(a), len(b))
-	for begin < most && a[begin] == b[begin] {
-		begin++
-	}
-	for end < most-begin && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	return len(a) + len(b) - 2*(begin+end)
-}
-
 // MustExist panics for an unknown route. Otherwise a test with a misspelled route would wait for ever for its fault.
 func MustExist(route string) {
 	if !slices.ContainsFunc(routes, func(rt Route) bool { return rt.Pattern == route }) {
-		panic(fmt.Sprintf("lendingtest: no route %q; perhaps %q; openapi.yaml lists all routes", route, Nearest(route)))
+		panic(fmt.Sprintf("lendingtest: no route %q; openapi.yaml lists all routes", route))
 	}
 }
 
