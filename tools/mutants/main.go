@@ -130,7 +130,8 @@ func build(ctx context.Context, dir string) (tests []*test, err error) {
 		}
 		began := time.Now()
 		if !t.passes(ctx, 0, 20*time.Minute) {
-			failures[i] = fmt.Errorf("%s: the tests fail without a break, in %s.log", t.dir, t.binary)
+			printed, _ := os.ReadFile(t.binary + ".log")
+			failures[i] = fmt.Errorf("%s: the tests fail without a break:\n%s", t.dir, printed)
 		}
 		t.took = time.Since(began)
 	})
