@@ -159,7 +159,7 @@ func newUpload(doc Document) *upload {
 	if doc.Size != 0 {
 		u.size = doc.Size
 	}
-	if u.size >= 0 {
+	if u.size != -1 {
 		u.text.Min, u.text.Max = u.size, u.size
 	}
 	return u
@@ -287,10 +287,10 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 		u.body = &base64json.Ahead{Reader: &u.text, Done: ctx.Done()}
 	}
 	hr.Body, hr.ContentLength = u, -1
-	if u.size >= 0 {
+	if u.size != -1 {
 		hr.ContentLength = base64json.Len(u.size)
 	}
-	if u.size < 0 || u.size > expectAbove {
+	if u.size == -1 || u.size > expectAbove {
 		// So that the client can read a refusal. Without Close, net/http sends the document
 		// after a refusal too, to reuse the connection.
 		hr.Header["Expect"], hr.Close = expectContinue, true

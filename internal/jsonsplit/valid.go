@@ -62,7 +62,7 @@ func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) i
 	for {
 		var name Span
 		if end == '}' {
-			if name = validName(text, i); name.To < 0 {
+			if name = validName(text, i); name.To == -1 {
 				return -1
 			}
 			if i = Space(text, name.To); i >= len(text) || text[i] != ':' {
@@ -71,7 +71,7 @@ func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) i
 			i = Space(text, i+1)
 		}
 		from := i
-		if i = valid(text, i, depth); i < 0 {
+		if i = valid(text, i, depth); i == -1 {
 			return -1
 		}
 		if member != nil {
@@ -103,7 +103,7 @@ func validString(text []byte, i int) int {
 		case '"':
 			return i + 1
 		case '\\':
-			if i = validEscape(text, i+1); i < 0 {
+			if i = validEscape(text, i+1); i == -1 {
 				return -1
 			}
 		default:
@@ -170,11 +170,11 @@ func validNumber(text []byte, i int) int {
 	}
 	if i < len(text) && text[i] == '0' {
 		i++
-	} else if i = digits(text, i); i < 0 {
+	} else if i = digits(text, i); i == -1 {
 		return -1
 	}
 	if i < len(text) && text[i] == '.' {
-		if i = digits(text, i+1); i < 0 {
+		if i = digits(text, i+1); i == -1 {
 			return -1
 		}
 	}
