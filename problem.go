@@ -88,7 +88,7 @@ func parseProblem(body []byte) *ProblemDetails {
 	_ = json.Unmarshal(body, &p) // goes on after a member of the wrong type
 	var host struct{ Errors map[string]json.RawMessage }
 	_ = json.Unmarshal(body, &host) // the host's own dictionary of field to messages
-	var bare map[string][]string // an older host sends the dictionary alone
+	var bare map[string][]string    // an older host sends the dictionary alone
 	if json.Unmarshal(body, &bare) == nil && !slices.ContainsFunc(slices.Collect(maps.Values(bare)), isEmpty) {
 		_ = json.Unmarshal(body, &host.Errors)
 	}

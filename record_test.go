@@ -232,6 +232,7 @@ func TestMutationHasHappenedThatDoesNotDecode(t *testing.T) {
 			errors.Join(errors.New("hush"), test.err),
 		} {
 			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), test.name)
+			assert.Equal(t, lending.Next{Person: true}, lending.NextOf(err), test.name)
 			require.ErrorIs(t, err, lending.ErrMayHaveHappened, test.name)
 			require.NotErrorIs(t, err, lending.ErrOutcomeUnknown, test.name)
 			var failed *lending.DecodeError
@@ -247,6 +248,7 @@ func TestMutationHasHappenedThatDoesNotDecode(t *testing.T) {
 		reflect.TypeFor[lending.LoanID]().String())
 	require.NotErrorIs(t, err, lending.ErrMayHaveHappened, "a read")
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	assert.Equal(t, lending.Next{Retry: true}, lending.NextOf(err))
 	assert.False(t, lending.IsNotFound(err))
 }
 
