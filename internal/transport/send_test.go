@@ -80,6 +80,7 @@ func TestWrittenRequestIsAnsweredAfterAStop(t *testing.T) {
 			}))
 			_, _, err := post(send, fresh, s.URL, false)
 			require.NoError(t, err)
+			require.NoError(t, send.Err(), "net/http asks it while the response is on its way")
 			assert.True(t, send.Left())
 		})
 	}
