@@ -147,7 +147,6 @@ func (l *learnt) seen(name, route string) bool {
 	return false
 }
 
-// duration returns a fact that is a duration, or 0.
 func (l *learnt) duration(name string) time.Duration {
 	d, _ := time.ParseDuration(l.known(name, ""))
 	return d

@@ -95,7 +95,6 @@ type ledger struct {
 	executedFor map[string]map[string]int // by route and resource
 }
 
-// clear forgets all requests.
 func (l *ledger) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +121,6 @@ func (l *ledger) enter(pattern string, r *http.Request) *entry {
 	return e
 }
 
-// change changes the row of a request.
 func (l *ledger) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

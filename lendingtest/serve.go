@@ -36,7 +36,6 @@ type front struct {
 	done chan struct{} // closed by Close
 }
 
-// serveRoutes adds the routes to the mux.
 func (f *front) serveRoutes() {
 	f.mux = http.NewServeMux()
 	for _, rt := range rules.Routes() {

@@ -88,7 +88,6 @@ func (s settings) scheme() string {
 	return "http"
 }
 
-// parse parses the flags.
 func parse(args []string, out io.Writer) (s settings, err error) {
 	flags := flag.NewFlagSet("lending-sandbox", flag.ContinueOnError)
 	flags.SetOutput(out)

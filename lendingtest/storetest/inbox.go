@@ -75,7 +75,6 @@ func parsed(format string, arguments ...any) *webhook.Event {
 	return e
 }
 
-// put puts new events.
 func (b inbox) put(events ...*webhook.Event) {
 	b.Helper()
 	for _, event := range events {

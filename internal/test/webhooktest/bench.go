@@ -125,21 +125,3 @@ func Parallel(b *testing.B, concurrency, n int, f func() error) {
 	}
 	group.Wait()
 }
-
-// PutNumbered puts an event that no other call puts.
-func PutNumbered(ctx context.Context, inbox webhook.Inbox) error {
-	event, err := webhook.Parse(Numbered())
-	if err != nil {
-		return err
-	}
-	return inbox.Put(ctx, event)
-}
-
-// TakeAndEnd takes an event and ends it.
-func TakeAndEnd(ctx context.Context, inbox webhook.Inbox) error {
-	entry, err := inbox.Take(ctx)
-	if err != nil {
-		return err
-	}
-	return inbox.Done(ctx, entry)
-}

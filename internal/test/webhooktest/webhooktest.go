@@ -14,7 +14,6 @@ import (
 // wait waits for d, on the fake clock if the test runs in testing/synctest.
 func wait(d time.Duration) { <-time.After(d) }
 
-// must stops the test if err is not nil.
 func must(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
