@@ -100,8 +100,8 @@ func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) er
 
 // QuickTest has the service test bank data without storing an application step.
 //
-// data may be nil: the route accepts a call without a body. After an unknown outcome read
-// [ApplicationsService.Status].
+// data may be nil, which is null on the wire. Some hosts want a request, even an empty one. After
+// an unknown outcome read [ApplicationsService.Status].
 //
 // Route: POST /api/Application/quick-test/{applicationId}
 func (s *ApplicationsService) QuickTest(ctx context.Context, id ApplicationID, data *BankingDataRequest) (bool, error) {
@@ -117,8 +117,8 @@ type BankingDataOptions struct {
 // AddOrUpdateBankingData gives the application its bank accounts and transactions, or replaces
 // them. Call it before [ApplicationsService.Process]; without transactions there is no offer.
 //
-// data may be nil: the route accepts a call without a body. After an unknown outcome read
-// [ApprovalService.BankAccounts]; sending the same data again is an update.
+// data may be nil, which is null on the wire. Some hosts want a request, even an empty one. After
+// an unknown outcome read [ApprovalService.BankAccounts]; sending the same data again is an update.
 //
 // Route: POST /api/Application/add-or-update-banking-data/{applicationId}
 func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id ApplicationID, data *BankingDataRequest, opts *BankingDataOptions) (bool, error) {

@@ -169,8 +169,8 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 // SignContract signs the contract for an applicant of the same application. After the expiry of
 // the offer the outcome is [OutcomeRejected]: [ApplicationsService.Process] makes a new offer. Read [ApprovalService.ContractDetails] and [ApprovalService.Applicants] first.
 //
-// signatures may be nil: the route accepts a call without a body. After an unknown outcome read
-// [ApprovalService.Applicants], [ApprovalService.ContractDetails] and
+// signatures may be nil, which is null on the wire. Some hosts want a request, even an empty one.
+// After an unknown outcome read [ApprovalService.Applicants], [ApprovalService.ContractDetails] and
 // [ApprovalService.Contracts] before signing again.
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}

@@ -7,7 +7,8 @@ import (
 
 // CalculationService calculates the cost of financing.
 //
-// The last argument of each method may be nil: the routes accept a call without a body.
+// The last argument of each method may be nil, which is null on the wire. Some hosts want a request,
+// even an empty one.
 type CalculationService struct{ client *carrier }
 
 // CalculationRequest is the input of a calculation. The client does not send empty fields,

@@ -40,7 +40,7 @@ type exchange struct {
 	key         *idempotencyKey // of the mutation; nil for a call without a key
 	idempotency string          // see [Call].Idempotency
 	address     url.URL         // of the request
-	payload     []byte          // the request record as JSON; nil without one, and for an upload
+	payload     []byte          // the request record as JSON; nil for a route without one, and for an upload
 
 	caller context.Context //nolint:containedctx // for the observers; attempts have a traced context
 	http   http.Client     // its transport is the exchange

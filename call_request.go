@@ -119,8 +119,18 @@ func whyMissing(value string) string {
 	return ""
 }
 
+// hasRecord reports whether the call has a request record.
+func (r *request) hasRecord() bool {
+	v := reflect.ValueOf(r.body)
+	return v.IsValid() && !(v.Kind() == reflect.Pointer && v.IsNil())
+}
+
+// isNull reports whether the caller left out an optional request record, which is null on the wire:
+// some hosts accept no request without a content type.
+func (r *request) isNull() bool { return r.body != nil && !r.hasRecord() }
+
 // prepareBody returns the bytes of the request record and its broken rules. The bytes are nil
-// without a record, and for a streamed body.
+// for a route without a record, and for a streamed body.
 func (r *request) prepareBody() (_ []byte, broken checks) {
 	if r.body == nil && r.also == nil {
 		return nil, checks{}
@@ -129,8 +139,11 @@ func (r *request) prepareBody() (_ []byte, broken checks) {
 	if r.also != nil {
 		r.also.check(&c)
 	}
-	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, c // a nil pointer is no record
+	switch {
+	case r.isNull():
+		return []byte("null"), c
+	case !r.hasRecord():
+		return nil, c
 	}
 	if body, ok := r.body.(checker); ok {
 		body.check(&c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -202,6 +203,10 @@ func (x *exchange) failure() error {
 		cause := x.err
 		switch {
 		case cause != nil:
+		case x.wantsBody():
+			e := x.failed(errNeedsBody)
+			e.said = &Next{}
+			return e
 		case x.request.effect == Mutation && x.outcome() == OutcomeRejected && !x.hasVerdict():
 			cause = hidden("a gateway may have refused the request: the answer is "+x.answer.kind()+", no problem record", verdict.ErrGateway)
 		case len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html":
@@ -212,16 +217,27 @@ func (x *exchange) failure() error {
 	return x.lost(x.request.proof.doubt(&x.answer))
 }
 
+// wantsBody reports whether the service refuses the null of an optional request record: a 415, which
+// is empty on older hosts, or a 400 about the body, whose field has no name.
+func (x *exchange) wantsBody() bool {
+	if !x.request.isNull() {
+		return false
+	}
+	switch problem := parseProblem(x.answer.Body); x.answer.StatusCode {
+	case http.StatusUnsupportedMediaType:
+		return len(x.answer.Body) == 0 || problem.rejects()
+	case http.StatusBadRequest:
+		return slices.ContainsFunc(problem.fieldErrors(), func(f FieldError) bool { return f.Field == "" })
+	}
+	return false
+}
+
 // hasVerdict reports whether a rejection is the service's own. A sign-in, a missing token and a rate
-// limit have rules of their own. The host answers a call without its body with an empty 415.
+// limit have rules of their own.
 func (x *exchange) hasVerdict() bool {
 	switch x.answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusTooManyRequests:
 		return true
-	case http.StatusUnsupportedMediaType:
-		if len(x.answer.Body) == 0 && x.payload == nil && !x.request.isUpload() {
-			return true
-		}
 	}
 	return isSignIn(x.request.path) || parseProblem(x.answer.Body).rejects()
 }

@@ -36,9 +36,9 @@ func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID
 
 // Post posts a message. The service may notify people.
 //
-// message may be nil: the route accepts a call without a body. A response body that is false or
-// reports a failure leaves the outcome unknown; then read [CommunicationService.Messages] before
-// posting again.
+// message may be nil, which is null on the wire. Some hosts want a request, even an empty one. A
+// response body that is false or reports a failure leaves the outcome unknown; then read
+// [CommunicationService.Messages] before posting again.
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {

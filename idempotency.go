@@ -232,7 +232,7 @@ func (m *MutationCall) Query() url.Values {
 // without a record, and for an upload.
 func (m *MutationCall) Body() []byte {
 	r := &m.call().request
-	if v := reflect.ValueOf(r.body); r.isUpload() || !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if r.isUpload() || !r.hasRecord() {
 		return nil
 	}
 	body, err := encodeWithoutSecrets(r.body)

@@ -23,6 +23,7 @@ const personPace = 15 * time.Minute
 //	a mutation that was rejected                                 stop
 //	a mutation that was rejected with 401, 429 or Retry-After    retry after RetryAfter
 //	a mutation that was rejected, with a truncated body          retry
+//	a 415 or 400 because a nil request record is refused         stop
 //	a 4xx without a problem record, with an idempotency key      retry after 30 seconds
 //	a 4xx without a problem record to another mutation           person
 //	outcome unknown or done, with an idempotency key             retry after RetryAfter

@@ -103,6 +103,7 @@ var (
 
 var (
 	errNoAnswer  error = redact.Text("the http.Client returned neither an answer nor an error")
+	errNeedsBody error = redact.Text("the service wants a body: pass a request, even an empty one")
 	errSentAgain error = redact.Text("the http.Client tried to send the request twice; give it a transport that repeats nothing")
 	errEnded     error = redact.Text("the service ended the HTTP/2 stream or the connection before its response")
 	errSentOften error = redact.Text("the http.Client sent the request too often; check the connections to the service")

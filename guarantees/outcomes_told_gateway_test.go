@@ -1,8 +1,14 @@
 package guarantees_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +17,9 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -57,13 +65,84 @@ func TestVerdictHasAProblemRecord(t *testing.T) {
 	}
 }
 
-// The host answers a call without its body with an empty 415.
-func TestEmpty415ToACallWithoutABodyIsAVerdict(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		d := newDesk(t, service)
-		service.Fail(nextLink, lendingtest.Fault{Status: http.StatusUnsupportedMediaType, Body: []byte{}})
-		assert.Equal(t, stop, lending.NextOf(d.sendLink("k")))
-	})
+// nilCalls are the calls of the routes whose body is optional.
+var nilCalls = map[string]func(context.Context, *lending.Client) error{
+	"Applications.QuickTest": func(ctx context.Context, c *lending.Client) error {
+		return failed(c.Applications.QuickTest(ctx, catalog.OtherApplication, nil))
+	},
+	"Applications.AddOrUpdateBankingData": func(ctx context.Context, c *lending.Client) error {
+		return failed(c.Applications.AddOrUpdateBankingData(ctx, catalog.OtherApplication, nil, nil))
+	},
+	"Approval.SignContract": func(ctx context.Context, c *lending.Client) error {
+		return c.Approval.SignContract(ctx, catalog.OtherApplication, lending.ApplicantID(catalog.OtherApplication), nil)
+	},
+	"Calculation.LineOfCreditSlider": func(ctx context.Context, c *lending.Client) error {
+		return failed(c.Calculation.LineOfCreditSlider(ctx, catalog.OtherApplication, nil))
+	},
+	"Calculation.LineOfCredit": func(ctx context.Context, c *lending.Client) error {
+		return failed(c.Calculation.LineOfCredit(ctx, catalog.OtherApplication, nil))
+	},
+	"Calculation.Invoice": func(ctx context.Context, c *lending.Client) error {
+		return failed(c.Calculation.Invoice(ctx, catalog.OtherApplication, nil))
+	},
+	"Communication.Post": func(ctx context.Context, c *lending.Client) error {
+		return c.Communication.Post(ctx, catalog.OtherApplication, nil)
+	},
+}
+
+func failed(_ any, err error) error { return err }
+
+// TestNilBodyIsNull at a host that answers 415 without a content type, and at hosts that want a body.
+func TestNilBodyIsNull(t *testing.T) {
+	routes := catalog.Routes(t)
+	var nullable []string
+	for name, route := range routes {
+		if strings.HasSuffix(route.Body, "?") {
+			nullable = append(nullable, name)
+		}
+	}
+	require.ElementsMatch(t, nullable, slices.Collect(maps.Keys(nilCalls)))
+	for _, test := range []struct {
+		name, body string
+		status     int
+		says       string
+	}{
+		{"accepted", "", 200, ""},
+		{"older host", "", 415, "a body"},
+		{"host", `{"title":"Unsupported Media Type","status":415}`, 415, "a body"},
+		{"gateway", "<h1>415</h1>", 415, "a gateway"},
+		{"older host with a filter", `{"":["refused"]}`, 400, "a body"},
+		{"host with a parameter of its code", `{"errors":{"":["refused"],"r":["refused"]},"title":"t"}`, 400, "a body"},
+		{"the service's array", `{"title":"t","errors":[{"field":""}]}`, 400, "a body"},
+		{"another field", `{"title":"t","errors":[{"field":"otp"}]}`, 400, "rejected"},
+	} {
+		for name, call := range nilCalls {
+			t.Run(test.name+" "+name, func(t *testing.T) {
+				client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+					switch body, _ := io.ReadAll(r.Body); {
+					case r.Header.Get("Content-Type") != "application/json":
+						w.WriteHeader(415)
+					case string(body) != "null":
+						w.WriteHeader(500)
+					case test.status == 200:
+						wire.Answer(200, routes[name].Success())(w, r)
+					default:
+						wire.Answer(test.status, test.body)(w, r)
+					}
+				})
+				err := call(t.Context(), client)
+				if test.status == 200 {
+					require.NoError(t, err)
+					return
+				}
+				says := map[string]string{"a body": "the service wants a body: pass a request, even an empty one"}
+				require.ErrorContains(t, err, cmp.Or(says[test.says], test.says))
+				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+				assert.Equal(t, test.says == "a gateway", lending.NextOf(err).Person)
+				assert.False(t, lending.NextOf(err).Retry)
+			})
+		}
+	}
 }
 
 // TestGatewayEndsNoOrder has a gateway refuse a mutation for a while. A loop over NextOf goes on, and tells a person

@@ -263,3 +263,30 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 		})
 	}
 }
+
+// TestFingerprintsOfEarlierReleasesStay for requests that had another form on the wire: no body in
+// place of null, and days with a zone.
+func TestFingerprintsOfEarlierReleasesStay(t *testing.T) {
+	layer := &printed{}
+	client := wire.NewClient(t, "https://lending.example", lending.WithIdempotency(layer),
+		lending.WithTokenSource(lending.StaticToken("test-token")))
+	for _, test := range []struct {
+		name, want string
+		call       func(ctx context.Context) error
+	}{
+		{"nil body", "41a6f9dd706500c1052d508717c39f7e2a7c6a7a6f0ceb5c1b832dcacd81654a", func(ctx context.Context) error {
+			_, err := client.Applications.QuickTest(ctx, catalog.OtherApplication, nil)
+			return err
+		}},
+		{"day", "98e7ac3fd4f65faaad3b18b6da46e7d17d8825c4e0a702a59888e82bcbd15fb4", func(ctx context.Context) error {
+			_, err := client.Applications.UpdateData(ctx, catalog.OtherApplication,
+				lending.ApplicationData{Name: "N", ZipCode: "94105", StartDate: catalog.Start})
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			require.Error(t, test.call(lending.WithIdempotencyKey(t.Context(), "the/key")))
+			assert.Equal(t, test.want, fmt.Sprintf("%x", layer.print))
+		})
+	}
+}

@@ -78,7 +78,7 @@ func (w *walk) steps(ctx context.Context) error {
 		{"Sending the same bank data twice.", w.bankData},
 		{"Processing the application, and reading until the offer appears.", w.process},
 		{"Processing the application a second time.", w.processAgain},
-		{"Calculating the slider of a line of credit without a body.", w.optionalBody},
+		{"Calculating the slider of a line of credit with null as the body.", w.optionalBody},
 		{"Reading all records of the application.", w.records},
 		{"Ending the subscription, and waiting for repeated webhooks.", hooks.judge},
 		{"Cancelling the application.", func(ctx context.Context) error { return w.client.Applications.Cancel(ctx, w.application) }},
