@@ -23,6 +23,10 @@ func TestReadsOfEachMutationAreRequests(t *testing.T) {
 		if route.Reads {
 			continue
 		}
+		target := "partnerId"
+		if method == "Webhooks.Unregister" {
+			target = "customerId"
+		}
 		t.Run(method, func(t *testing.T) {
 			checkWith, ids := catalog.CheckWith(t, method), map[string]string{}
 			var want []string
@@ -40,10 +44,10 @@ func TestReadsOfEachMutationAreRequests(t *testing.T) {
 				case "Customers.GetByEmail":
 					read += "?email={email}"
 				case "Webhooks.Subscription":
-					read, ids["partnerId"] = read+"?partnerId={partnerId}", id
+					read, ids[target] = read+"?"+target+"={"+target+"}", id
 				}
 				want = append(want, "GET "+strings.NewReplacer("{applicationId}", id, "{customerId}", id, "{loanId}", id,
-					"{partnerId}", id).Replace(read))
+					"{"+target+"}", id).Replace(read))
 			}
 			request, err := json.Marshal(map[string]any{"route": route.Path, "checkWith": checkWith, "ids": ids})
 			require.NoError(t, err)

@@ -79,6 +79,10 @@ func TestSecondVerdictNamesTheFirst(t *testing.T) {
 	order["why"] = "seen"
 	assert.Contains(t, b.refused(http.StatusConflict, "api/resolve", order),
 		`\"dora\" has just decided this key: happened, without its response, because \"the support has it\"`)
+
+	order["correct"], order["sends"] = true, 7
+	assert.Contains(t, b.refused(http.StatusConflict, "api/resolve", order), "must be the current number of sends",
+		"a correction hears its own reason")
 }
 
 // The page describes keys and letters in the partner's words. A function that panics costs its words only.

@@ -27,6 +27,8 @@ func TestPauseIsShownToEverybody(t *testing.T) {
 	shown := b.read("")
 	assert.Contains(t, shown, "The log is paused by <bdi>"+person+"</bdi> since ")
 	assert.Contains(t, shown, "&lt;b&gt;doubled")
+	assert.Contains(t, shown, "<button>Resume the log</button>")
+	assert.NotContains(t, shown, "<button>Pause the log</button>")
 	assert.ErrorIs(t, confirm(), idempotency.ErrPaused)
 	b.act("api/resume", map[string]any{})
 	assert.NotContains(t, b.read(""), "doubled")

@@ -180,6 +180,7 @@ func TestCommands(t *testing.T) {
 		{"sessions", []string{"sessions"}, 0, "acme     true"},
 		{"sign in", []string{"signin", "acme"}, 0, "signed in  1"},
 		{"sign in without a name", []string{"signin"}, exitUsage, `wrong usage of "signin"`},
+		{"too many words", []string{"show", "a", "b"}, exitUsage, `wrong usage of "show"`},
 		{"sign in at none", []string{"signin", "none"}, exitChanged, `now: ["acme"]`},
 		{"no sign-in waits", []string{"signin", "-code", "1", "acme"}, exitChanged, "no sign-in waits for a code"},
 		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
