@@ -94,7 +94,7 @@ mutants: ## Break the code at N (170) random places of the root module, and list
 
 ##@ Gates
 
-.PHONY: check lint docs api released versions cross axe-peer openapi-peer vuln tools-test
+.PHONY: check lint docs api released versions cross axe-peer screenshots openapi-peer vuln tools-test
 check: cover race contrib axe-peer openapi-peer tools-test lint docs api released versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
@@ -149,6 +149,10 @@ cross: ## Run the tests of what counts on 32 bits, where linux/386 runs, and com
 
 axe-peer: ## Run tests/browser, and judge the pages with axe-core in chromium; says so and goes on without when npm cannot be had
 	@tools/axe.sh $(BIN)/axe
+
+screenshots: ## Write pictures of the pages to dist/screenshots, light and dark, at three widths; needs chromium
+	@mkdir -p dist/screenshots; cd tests/browser && LENDING_TEST_SCREENSHOTS=$(CURDIR)/dist/screenshots \
+	  go test -count=1 -run 'Test(Page|OpsPage|PersonSignsIn)$$' .
 
 openapi-peer: ## Run tests/openapi, and generate TypeScript of lendingtest/openapi.yaml; says so and goes on without when npm cannot be had
 	@tools/openapi.sh $(BIN)/openapi

@@ -221,7 +221,7 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 			if err != nil {
 				return what, 0, err
 			}
-			if f.Now = now; now.Class == ended && now.By != "" && !o.Correct {
+			if f.Now = now; now.By != "" && !o.Correct {
 				f.Text = fmt.Sprintf("lending/ops: %q has just decided this key: %s, because %q", now.By, now.Says, now.Why)
 			}
 		}
