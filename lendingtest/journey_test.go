@@ -1,9 +1,11 @@
 package lendingtest_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,7 +75,9 @@ func journey(t *testing.T, r *rig) {
 		"WB_Send_Secondary_Applicant_Notice", "WB_Under_Review", "WB_Send_Application_Ready",
 		"WB_Application_Current_Process",
 	})
-	for _, body := range receiver.verified(known["secret"]) {
+	bodies := receiver.verified(known["secret"])
+	assert.True(t, slices.ContainsFunc(bodies, func(body []byte) bool { return bytes.Contains(body, []byte(`"withdrawalId":`)) }))
+	for _, body := range bodies {
 		assert.True(t, json.Valid(body))
 		assert.NotContains(t, string(body), r.OTP(known["loan"]), "a delivery carries no code")
 	}

@@ -153,6 +153,7 @@ func TestLookOnlyReads(t *testing.T) {
 				assert.Zero(t, v.Executed(action), action)
 			}
 		}
+		assert.NotZero(t, v.Executed("GET /api/Webhook/get-registered-webhooks"))
 		path := filepath.Join(t.TempDir(), "service.json")
 		require.NoError(t, learned.Service.Save(path))
 		var err error
@@ -162,6 +163,7 @@ func TestLookOnlyReads(t *testing.T) {
 		require.NoError(t, Run(l, options).Err)
 		assert.Empty(t, l.reported)
 
+		v.change["get-nothing"] = func(_ *http.Request, a *reply) { a.be(http.StatusFound, "text/html", "<h1>Found</h1>") }
 		v.change["get-loan"] = replace(`"isClosed":`, `"closed":`)
 		v.change["get-total-balance"] = func(_ *http.Request, a *reply) { a.status = max(a.status, 410*(a.status/404)) }
 		changed := Run(l, options)
@@ -171,6 +173,7 @@ func TestLookOnlyReads(t *testing.T) {
 			"absence: get-total-balance was 404 problem record, is 410 problem record",
 			"fields: GET /api/Loan/get-loan/{loanId} .closed: new, boolean, optional",
 			"fields: GET /api/Loan/get-loan/{loanId} .isClosed: gone, was boolean",
+			"gateway: was 404 problem record, is 302 text/html",
 		}, l.reported)
 	})
 }

@@ -126,6 +126,9 @@ func (v *variant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, _ := http.ParseTime(recorder.Header().Get("Date"))
 	w.Header().Set("Date", at.Add(v.ahead).Format(http.TimeFormat))
 	w.Header().Set("Content-Type", a.kind)
+	if a.status == http.StatusFound {
+		w.Header().Set("Location", "/sign-in")
+	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body)
 }

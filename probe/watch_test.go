@@ -254,7 +254,7 @@ var canaryBodies = []struct {
 	{"AdaLovelace", `{"data":[{"of":{"CANARY":"x"},"amount":1},{"of":{"CANARY":"x"},"amount":1}],"totalCount":2}`, 1},
 	{"Ada Lovelace", `{"amount":1,"CANARY":true}|{"amount":1}`, 9},
 	{"Lovelace Analytics, LLC", `{"amount":1,"CANARY":{"amount":true}}|{"amount":1}`, 9},
-	{"grace", `{"amount":1,"of":{"CANARY":true}}|{"amount":1,"of":{"a":true}}|{"amount":1,"of":{"b":true}}`, 9},
+	{"grace", `{"amount":1,"of":{"CANARY":1}}|{"amount":1,"of":{"a":2.5}}|{"amount":1,"of":{"b":3}}`, 9},
 	{"largo", `{"amount":1,"extraInformation":{"CANARY":"x"}}`, 9},
 }
 
