@@ -151,7 +151,7 @@ func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([
 // Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
 func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id ApplicationID) (*Record, error) {
 	return get[*Record](ctx, s.client,
-		route("/api/ApplicationApproval/get-primary-bank-account/{applicationId}", id.String()))
+		route("/api/ApplicationApproval/get-primary-bank-account/{applicationId}", id.String()).orNone())
 }
 
 // SetPrimaryBankAccount chooses an account of [ApprovalService.BankAccounts] by its id, which is

@@ -116,6 +116,9 @@ func (c *call) judge(result reflect.Value) error {
 	if err := c.failure(); err != nil {
 		return err
 	}
+	if c.isCheck() && !c.request.shows(&c.answer) {
+		return c.failed(errNoValue)
+	}
 	return c.lost(c.request.proof.decode(&c.answer, c.request.effect, result))
 }
 

@@ -108,9 +108,9 @@ func isSuccess(status int) bool { return status >= 200 && status < 300 }
 // doubt returns why a 2xx response does not prove that the mutation happened. It works before
 // decoding, and on a cut response.
 func (p *proof) doubt(a *answer) error {
-	content, media := a.content(), mediaType(a.Header)
+	content := a.content()
 	switch {
-	case media == "text/html" || media != "text/plain" && bytes.HasPrefix(content.body, []byte("<")):
+	case mediaType(a.Header) == "text/html" || bytes.HasPrefix(content.body, []byte("<")): // under any media type
 		return errHTML
 	case p.result == recordType: // of Client.Do
 		return nil
@@ -124,6 +124,12 @@ func (p *proof) doubt(a *answer) error {
 		return doubtOfBatch(content.body, p.records)
 	}
 	return nil
+}
+
+// shows reports whether the 2xx answer to a check shows records, or their absence: a gateway in
+// maintenance can answer with an empty response.
+func (r *request) shows(a *answer) bool {
+	return a.StatusCode == http.StatusOK && len(a.content().body) > 0 || a.StatusCode == http.StatusNoContent && r.noneIs204
 }
 
 // doubtOfBatch returns why the list in body does not prove that all records of a batch exist.
@@ -152,9 +158,10 @@ func (a *answer) reportsFailure() error {
 func reported(member string) error { return hidden("the answer reports a failure: "+member, nil) }
 
 var (
-	errHTML   error = redact.Text("the answer is HTML, not JSON")
-	errSaysNo       = hidden("the answer is false", nil)
-	errFewer        = hidden("fewer records have come than were sent", nil)
+	errHTML    error = redact.Text("the answer is HTML, not JSON")
+	errSaysNo        = hidden("the answer is false", nil)
+	errNoValue       = hidden("the answer has no value and shows no absence; a gateway may have answered", nil)
+	errFewer         = hidden("fewer records have come than were sent", nil)
 )
 
 // decode fills result, a value of the type of the call's result, from a 2xx response.

@@ -23,6 +23,7 @@ type request struct {
 	also      checker // rules besides those of path, query and body; nil for none
 	anonymous bool
 	token     Token // instead of the client's own
+	noneIs204 bool  // the service answers 204 for a missing record: see docs/assumptions.md
 	signIn    bool  // the response holds a token, which no layer may see
 	proof     proof
 
@@ -48,6 +49,11 @@ func (r request) where(query ...param) request {
 
 func (r request) with(body any) request {
 	r.body = body
+	return r
+}
+
+func (r request) orNone() request {
+	r.noneIs204 = true
 	return r
 }
 

@@ -15,7 +15,7 @@ type CustomersService struct{ client *carrier }
 //
 // Route: GET /api/Customer/get-customer-by-email
 func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Record, error) {
-	return get[*Record](ctx, s.client, route("/api/Customer/get-customer-by-email").where(required("email", email)))
+	return get[*Record](ctx, s.client, route("/api/Customer/get-customer-by-email").where(required("email", email)).orNone())
 }
 
 // GetByID returns a customer.

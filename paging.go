@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"hash/maphash"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -129,17 +131,17 @@ func (e *PageError) Unwrap() error { return e.Err }
 type rawRecord interface{ Raw() json.RawMessage }
 
 // page is a part of a list as received.
-type page[T any] struct {
+type page[T rawRecord] struct {
 	records []T
 	total   int // -1 if the service does not say
 	err     error
 }
 
-func pageOfList[T any](records []T, err error) page[T] {
+func pageOfList[T rawRecord](records []T, err error) page[T] {
 	return page[T]{records: records, total: -1, err: err}
 }
 
-func pageOfTotal[T any](p *Page[T], err error) page[T] {
+func pageOfTotal[T rawRecord](p *Page[T], err error) page[T] {
 	if err != nil {
 		return page[T]{err: err}
 	}
@@ -147,7 +149,8 @@ func pageOfTotal[T any](p *Page[T], err error) page[T] {
 }
 
 // walk yields the records that fetch returns, from Skip on. It advances by the number of
-// received records, and ends at the total or at an empty page.
+// received records, and ends at the total or at an empty page. A total that does not exceed a full page
+// counts as that of the page.
 func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(context.Context, *PagedOptions) page[T]) iter.Seq2[T, error] {
 	o := *cmp.Or(opts, new(PagedOptions))
 	o.Take = min(cmp.Or(o.Take, maxTake), maxTake)
@@ -156,8 +159,8 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 		for o := o; ; { // each range begins at Skip
 			p := fetch(ctx, &o)
 			sum := sumOf(seed, p.records)
-			if p.err == nil && seen[sum] {
-				p.err = ErrRepeatedPage
+			if p.err == nil {
+				p.err = p.flaw(o.Skip, seen[sum])
 			}
 			if p.err != nil {
 				yield(*new(T), &PageError{Skip: o.Skip, Err: p.err})
@@ -170,12 +173,29 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 					return
 				}
 			}
-			if len(p.records) == 0 || p.total >= 0 && o.Skip >= p.total {
+			isOfPage := len(p.records) >= o.Take && p.total <= len(p.records) // the list may be longer
+			if len(p.records) == 0 || p.total >= 0 && o.Skip >= p.total && !isOfPage {
 				return
 			}
 		}
 	}
 }
+
+// flaw returns why the page at skip is none of the list. isRepeated is set if the page came before.
+func (p *page[T]) flaw(skip int, isRepeated bool) error {
+	if i := slices.IndexFunc(p.records, func(record T) bool { return string(record.Raw()) == "null" }); i >= 0 {
+		return &shapeError{Path: fmt.Sprintf("[%d]", i), Want: "an object", Got: "null"}
+	}
+	switch {
+	case len(p.records) == 0 && p.total > skip:
+		return errShortList
+	case isRepeated:
+		return ErrRepeatedPage
+	}
+	return nil
+}
+
+var errShortList error = redact.Text("the service has returned an empty page before the end of the list")
 
 // sumOf returns a hash of a page.
 func sumOf[T rawRecord](seed maphash.Seed, records []T) uint64 {

@@ -202,35 +202,39 @@ func TestIteratorCanBeBrokenOffAndRangedAgain(t *testing.T) {
 	assert.Equal(t, upTo(450), got)
 }
 
-// TestIteratorEndsAtTheTotal: a total that is overstepped is reached, one that cannot be
-// is none.
+// TestIteratorEndsAtTheTotal gives totals that are reached, too small beside a full page, and too large.
 func TestIteratorEndsAtTheTotal(t *testing.T) {
 	for _, test := range []struct {
 		claim          string
 		records, calls int
+		isShort        bool
 	}{
-		{"450", 450, 3},
-		{"449", 450, 3},
-		{"401", 450, 3},
-		{"400", 400, 2},
-		{"399", 400, 2},
-		{"199", 200, 1},
-		{"12.75", 200, 1},
-		{"1", 200, 1},
-		{"0", 200, 1},
-		{"451", 450, 4},
-		{"1e30", 450, 4},
-		{"1e999", 450, 4},
-		{"9223372036854775807", 450, 4},
-		{"99999999999999999999", 450, 4},
-		{"-1", 450, 4},
-		{"-1e30", 450, 4},
-		{"null", 450, 4},
+		{"450", 450, 3, false},
+		{"449", 450, 3, false},
+		{"401", 450, 3, false},
+		{"400", 400, 2, false},
+		{"399", 400, 2, false},
+		{"200", 450, 3, false},
+		{"12.75", 450, 3, false},
+		{"1", 450, 3, false},
+		{"0", 450, 3, false},
+		{"451", 450, 4, true},
+		{"1e30", 450, 4, true},
+		{"1e999", 450, 4, true},
+		{"9223372036854775807", 450, 4, true},
+		{"99999999999999999999", 450, 4, true},
+		{"-1", 450, 4, false},
+		{"-1e30", 450, 4, false},
+		{"null", 450, 4, false},
 	} {
 		t.Run(test.claim, func(t *testing.T) {
 			service := &script{answer: envelope(450, test.claim)}
 			got, err := numbers(t, service.client(t).Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
-			require.NoError(t, err)
+			if test.isShort {
+				require.EqualError(t, err, "lending: page at 450: the service has returned an empty page before the end of the list")
+			} else {
+				require.NoError(t, err)
+			}
 			assert.Equal(t, upTo(test.records), got)
 			assert.Len(t, service.queries, test.calls)
 		})
@@ -243,6 +247,37 @@ func TestIteratorEndsAtTheTotal(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, upTo(450), got)
 	assert.Len(t, service.queries, 3)
+}
+
+// TestIteratorNeverEndsShort gives pages that end a list against its own total, or hold no record.
+func TestIteratorNeverEndsShort(t *testing.T) {
+	for _, test := range []struct {
+		name, page, want string
+		skip             int
+	}{
+		{"an empty page", `{"data":[],"totalCount":500}`, "the service has returned an empty page before the end of the list", 200},
+		{"null", `{"data":[{},null],"totalCount":500}`, "[1]: want an object, got null", 200},
+		{"the list has become shorter", `{"data":[],"totalCount":199}`, "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			service := &script{answer: func(q url.Values) (int, string) {
+				if count(q, "skip") == 0 {
+					return envelope(500, "500")(q)
+				}
+				return http.StatusOK, test.page
+			}}
+			got, err := numbers(t, service.client(t).Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
+			assert.Equal(t, upTo(200), got)
+			if test.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			var page *lending.PageError
+			require.ErrorAs(t, err, &page)
+			assert.Equal(t, test.skip, page.Skip)
+			assert.ErrorContains(t, err, test.want)
+		})
+	}
 }
 
 func TestTotalCountSaturates(t *testing.T) {
@@ -364,7 +399,6 @@ func TestPageWithoutData(t *testing.T) {
 		{`{"data":null,"totalCount":0}`, ""},
 		{`{"TotalCount":0}`, ""},
 		{`{"data":[]}`, ""},
-		{`{"data":[],"totalCount":5}`, ""},
 	} {
 		t.Run(test.body, func(t *testing.T) {
 			client := (&script{answer: func(url.Values) (int, string) { return http.StatusOK, test.body }}).client(t)

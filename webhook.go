@@ -183,7 +183,7 @@ func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTa
 //
 // Route: GET /api/Webhook/get-subscription
 func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget) (*WebhookSubscription, error) {
-	return get[*WebhookSubscription](ctx, s.client, route("/api/Webhook/get-subscription").where(target.param()))
+	return get[*WebhookSubscription](ctx, s.client, route("/api/Webhook/get-subscription").where(target.param()).orNone())
 }
 
 // AllSubscriptions returns all subscriptions, for webhook administrators: others get

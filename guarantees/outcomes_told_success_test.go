@@ -112,6 +112,7 @@ func successes() map[string]verdicts {
 		`{"Errors":{"Email":["no"]}}`:                       failure,
 		`{"status":404,"title":"Not Found"}`:                failure,
 		`{"errorCode":"E1","status":500}`:                   failure,
+		`{"ErrorCode":"E1",` + whole + `}`:                  failure,
 		`{"Status":400,"TraceId":"00-1",` + whole + `}`:     failure,
 
 		`{` + whole + `}`: object,

@@ -16,7 +16,7 @@ import (
 var (
 	identifiers = []string{"id", "guid", "data", "result"}
 	successes   = []string{"success", "issuccess", "succeeded"}
-	faults      = []string{"error", "errors"}
+	faults      = []string{"error", "errors", "errorcode"}
 	codes       = []string{"status", "statuscode", "state", "code"}
 
 	// The codes of a success, and the states of a record that exists. Any other word costs a read.
@@ -33,8 +33,8 @@ var (
 // A UUID confirms if it is the whole answer, or the value of id, guid, data or result. These
 // members contradict:
 //
-//   - success, isSuccess or succeeded other than true, and error or errors other than empty, also
-//     in an inner object
+//   - success, isSuccess or succeeded other than true, and error, errors or errorCode other than empty,
+//     also in an inner object
 //   - status, statusCode, state or code other than empty, the number or the word of a success
 //
 // Confirms reads no other member. A wrong no only costs a read, so an unknown word in a status

@@ -42,9 +42,13 @@ func (f *Failure) Add(name, value []byte) {
 		if !isNothing(value) {
 			f.name = string(name)
 		}
+	case "errorcode":
+		if !isNothing(value) {
+			f.name, f.problem = string(name), true
+		}
 	case "status":
 		f.status = isFailure(value)
-	case "title", "detail", "instance", "traceid", "correlationid", "errorcode":
+	case "title", "detail", "instance", "traceid", "correlationid":
 		f.problem = f.problem || !isNothing(value)
 	}
 }
