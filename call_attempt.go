@@ -3,6 +3,7 @@ package lending
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/neterr"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
@@ -25,6 +27,7 @@ type settings struct {
 	foreign   bool             // the http.Client is the caller's, and may use HTTP/2 and add headers
 	tokens    TokenSource
 	headers   []func(context.Context, http.Header)
+	retries   uint8 // the largest number of attempts of a read after the first
 	logger    *slog.Logger
 
 	callObservers, attemptObservers []observer
@@ -61,6 +64,7 @@ type sends struct {
 	use      transport.Use      // of the last connection of a read
 	stop     context.CancelFunc // ends the call
 
+	asked  atomic.Bool // a caller's transport asked net/http for a connection
 	conns  atomic.Int32
 	reused atomic.Bool     // a connection had served another request
 	marks  [3]atomic.Int32 // the number of times the transport wrote each mark of the request
@@ -82,17 +86,17 @@ var mediaJSON = []string{"application/json"}
 
 // newRequest makes the request of an attempt.
 func (x *exchange) newRequest(ctx context.Context, token Token) *http.Request {
-	address := &x.address
-	if x.settings.foreign {
-		own := x.address // the transport may change it
-		address = &own
-	}
+	own := &struct { // in one allocation
+		address       url.URL // a caller's transport may change it
+		authorization [1]string
+	}{address: x.address}
 	hr := (&http.Request{
-		Method: x.request.method, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: x.request.method, URL: &own.address, Host: own.address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Accept": mediaJSON, "User-Agent": x.settings.userAgent},
 	}).WithContext(ctx)
 	if !token.Value.IsZero() {
-		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}
+		own.authorization[0] = "Bearer " + token.Value.Reveal()
+		hr.Header["Authorization"] = own.authorization[:]
 	}
 	if x.payload != nil {
 		hr.Header["Content-Type"] = mediaJSON
@@ -188,11 +192,35 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 	resp, err := x.transport().RoundTrip(hr)
 	switch {
 	case err != nil:
-		return 0, "", err
+		return 0, "", x.ofTransport(err, hr)
 	case resp == nil:
 		return 0, "", errNoAnswer
 	}
 	return resp.StatusCode, resp.Proto, x.read(resp)
+}
+
+// errFinal marks an error of a caller's transport that another attempt would meet too: the transport asked
+// for no connection, and the error is none of the network. In a test the usual cause is a missing stub.
+var errFinal = errors.New("final")
+
+// ofTransport returns err, which the transport returned for hr. A final error shows its text if the text is
+// the innermost, made by errors.New, and has no value of the request: see [redact.Plain].
+func (x *exchange) ofTransport(err error, hr *http.Request) error {
+	if !x.settings.foreign || x.sends.asked.Load() || redact.IsKnown(err) {
+		return err
+	}
+	values := append([]string{string(x.payload)}, x.request.args...)
+	for _, parameter := range x.request.query {
+		values = append(values, parameter.value)
+	}
+	for _, header := range hr.Header {
+		values = append(values, header...)
+	}
+	text, ok := redact.Plain(err, values)
+	if !ok {
+		text = redact.Describe(err)
+	}
+	return hidden(text, errors.Join(errFinal, err))
 }
 
 // isCheck reports whether the call is a read that checks a mutation.
@@ -226,19 +254,13 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// maxRetries is the largest number of attempts of a read after the first.
-const maxRetries = 4
-
-// maxSent bounds the sends of a read, with room for stale connections: net/http resends a read
-// once for each stale HTTP/1 connection, and without a bound if the peer keeps refusing HTTP/2
-// streams or connections.
-const maxSent = 2 * (1 + maxRetries)
-
-// trace returns the hooks that count the sends of the transport.
+// trace returns the hooks that count the sends of the transport. A read has room for stale
+// connections: net/http resends a read once for each stale HTTP/1 connection, and without a bound if
+// the peer keeps refusing HTTP/2 streams or connections.
 func (x *exchange) trace(hr *http.Request) *httptrace.ClientTrace {
 	most := int32(1)
 	if x.request.effect == Read {
-		most = maxSent
+		most = 2 * (1 + int32(x.settings.retries))
 	}
 	hooks := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { x.sends.gotConn(got, most) }}
 	if x.settings.foreign {
@@ -269,6 +291,7 @@ func (s *sends) traceOwn(hooks *httptrace.ClientTrace, isAlone bool) {
 // other guard. Its requests to others do not count, because they lack the marks of the request:
 // Host, User-Agent and Authorization. A transport may replace some of the marks.
 func (s *sends) traceForeign(hooks *httptrace.ClientTrace, host, userAgent, authorization string) {
+	hooks.GetConn = func(string) { s.asked.Store(true) }
 	hooks.WroteHeaderField = func(name string, value []string) {
 		text := strings.Join(value, "")
 		switch {

@@ -74,14 +74,14 @@ func (s *settings) drop(token Token) bool {
 	return true
 }
 
-// attempt sends a mutation once, and a read up to five times. It returns an error without a
+// attempt sends a mutation once, and a read up to 1 + retries times. It returns an error without a
 // response, and for a cut 2xx response.
 func (x *exchange) attempt(ctx context.Context, token Token) error {
 	x.caller = ctx
 	x.http = x.settings.http
 	x.http.Transport = x
 	resp, err := x.once(ctx, token)
-	if x.request.effect == Read {
+	if x.request.effect == Read && x.settings.retries > 0 {
 		if wait, again := x.again(ctx, resp, err); again {
 			closeBody(resp)
 			resp, err = x.repeat(x.newRequest(ctx, token), wait) //nolint:bodyclose // ended closes it
@@ -151,7 +151,7 @@ func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response,
 	}
 	client := &retryablehttp.Client{
 		HTTPClient:   &x.http,
-		RetryMax:     maxRetries - 1,
+		RetryMax:     int(x.settings.retries) - 1,
 		Backoff:      func(least, _ time.Duration, _ int, _ *http.Response) time.Duration { return least },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
@@ -187,7 +187,7 @@ var errNoTime = hidden("the deadline comes before the time to try again", contex
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {
 		_, refused := errors.AsType[*ArgumentError](err)
-		return !refused && !neterr.IsPermanent(err) && !errors.Is(err, ErrTooLarge)
+		return !refused && !neterr.IsPermanent(err) && !errors.Is(err, ErrTooLarge) && !errors.Is(err, errFinal)
 	}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,

@@ -53,7 +53,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	c := &config{
-		settings: settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}},
+		settings: settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}, retries: 4},
 	}
 	for _, opt := range opts {
 		if opt == nil {

@@ -59,9 +59,9 @@
 // # Retries
 //
 // The client retries reads, up to four times, after 408, 429, 500, 502, 503, 504 and broken
-// connections. The delay grows, is random, and is at least Retry-After. A retry that could not
-// start before the context's deadline is not attempted. After a 401 the client resends a read
-// with a new token: see [Session].
+// connections. [WithReadRetries] changes the number. The delay grows, is random, and is at least
+// Retry-After. A retry that could not start before the context's deadline is not attempted. After
+// a 401 the client resends a read with a new token: see [Session].
 //
 // The client never retries a mutation. Neither does net/http, which normally resends a GET when
 // its connection breaks: five routes are GETs that change state, and [ApplicationsService.Offer]

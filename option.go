@@ -33,6 +33,8 @@ type config struct {
 //   - The client stops a second copy of a mutation, with an unknown outcome, if the Transport sends
 //     through net/http with the request's context and keeps Host, User-Agent or Authorization.
 //   - If the process freezes, the Transport can write a request after the deadline of the call.
+//   - An error of the Transport that asked for no connection, for example a missing stub, ends a read at
+//     once. Its text is shown if errors.New made it of a few words without digits, and no word is part of a value of the request.
 //   - [OutcomeNotSent] needs an error of dialing, DNS or the TLS handshake. Otherwise, for example if
 //     a proxy refuses to connect, the outcome is unknown.
 func WithHTTPClient(hc *http.Client) Option {
@@ -49,6 +51,19 @@ func WithHTTPClient(hc *http.Client) Option {
 func WithoutHTTP2() Option {
 	return func(c *config) error {
 		c.withoutHTTP2 = true
+		return nil
+	}
+}
+
+// WithReadRetries sets the largest number of retries of a read, 0 to 100. Without it the client makes up to
+// four: see the package documentation. 0 suits a test with stubs, and a caller with retries of its own.
+// A sign-in and a 401 have rules of their own: see [Session].
+func WithReadRetries(n int) Option {
+	return func(c *config) error {
+		if n < 0 || n > 100 {
+			return argumentError("WithReadRetries", CodeRange, "must be 0 to 100")
+		}
+		c.retries = uint8(n)
 		return nil
 	}
 }

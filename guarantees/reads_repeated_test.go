@@ -2,10 +2,13 @@ package guarantees_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,6 +35,65 @@ func inOrder(t *testing.T, answers ...wire.RoundTripper) (*lending.Client, *int)
 		})}))
 	require.NoError(t, err)
 	return client, &attempts
+}
+
+func TestReadIsRetriedAsOftenAsTheOptionSays(t *testing.T) {
+	for _, retries := range []int{0, 1, 4, 7} {
+		t.Run(strconv.Itoa(retries), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				attempts := 0
+				client := wire.NewClient(t, "https://lending.example", withToken, lending.WithReadRetries(retries),
+					withTransport(func(r *http.Request) (*http.Response, error) {
+						attempts++
+						return wire.Reply(503, busy)(r)
+					}))
+				_, err := client.Applications.Status(t.Context(), catalog.Application)
+				require.ErrorContains(t, err, "503")
+				assert.Equal(t, 1+retries, attempts)
+			})
+		})
+	}
+}
+
+func TestNumberOfReadRetriesHasBounds(t *testing.T) {
+	for _, retries := range []int{-1, 101} {
+		_, err := lending.New("https://lending.example", lending.WithReadRetries(retries))
+		require.ErrorContains(t, err, "WithReadRetries must be 0 to 100")
+	}
+}
+
+// A transport without a connection is a test's. Its errors do not change from attempt to attempt.
+func TestErrorOfATransportWithoutAConnectionEndsARead(t *testing.T) {
+	missing := errors.New("no responder found")
+	const status = "lending: GET /api/Application/application-status/{applicationId}: "
+	for _, test := range []struct {
+		name     string
+		err      error
+		text     string
+		attempts int
+	}{
+		{"sentinel", missing, "no responder found", 1},
+		{"wrapped", fmt.Errorf("for 123-45-6789: %w", missing), "no responder found", 1},
+		{"with digits", errors.New("no stub for 123-45-6789"), "failed (*errors.errorString)", 1},
+		{"with a part of the token", errors.New("no stub for Mueller"), "failed (*errors.errorString)", 1},
+		{"of another type", &json.SyntaxError{}, "failed (*json.SyntaxError)", 1},
+		{"of the network", io.ErrUnexpectedEOF, "connection closed before the answer was complete", 5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				attempts := 0
+				client := wire.NewClient(t, "https://lending.example",
+					lending.WithTokenSource(lending.StaticToken("of-mueller")),
+					withTransport(func(*http.Request) (*http.Response, error) { attempts++; return nil, test.err }))
+				_, err := client.Applications.Status(t.Context(), catalog.Application)
+				require.EqualError(t, err, status+test.text)
+				require.ErrorIs(t, err, test.err)
+				assert.Equal(t, test.attempts, attempts)
+				_, err = client.Applications.Process(t.Context(), catalog.Application)
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "a double proves nothing")
+			})
+		})
+	}
 }
 
 // stalls does not respond before the caller gives up.

@@ -2,7 +2,11 @@
 // or responses.
 package redact
 
-import "strings"
+import (
+	"errors"
+	"reflect"
+	"strings"
+)
 
 // Safe marks a type of errors with a safe text: embed Safe in the type.
 type Safe struct{}
@@ -38,6 +42,32 @@ func textOf(err error) (text string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// plain is the type of the errors of errors.New.
+var plain = reflect.TypeOf(errors.New(""))
+
+// Plain returns the innermost text of err, for example "no responder found". ok is false unless errors.New
+// made the text, the text is a few words without digits, and no word of four letters or more is part of
+// values. So the text has no value of a request, and hardly ever a value of a response.
+func Plain(err error, values []string) (text string, ok bool) {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	text = err.Error()
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune(" ,.:;'-()", r))
+	}
+	if reflect.TypeOf(err) != plain || len(text) > 80 || strings.ContainsFunc(text, odd) {
+		return "", false
+	}
+	all := strings.ToLower(strings.Join(values, "\n"))
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
+		if len(word) > 3 && strings.Contains(all, word) {
+			return "", false
+		}
+	}
+	return text, true
 }
 
 // withoutPrefix cuts "lending: " or "lending/package: ".

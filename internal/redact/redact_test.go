@@ -86,3 +86,28 @@ func TestMisconfigurationIsSeenInAHiddenError(t *testing.T) {
 	timeout, ok := errors.AsType[net.Error](redact.New("shown", context.DeadlineExceeded))
 	assert.True(t, ok && timeout.Timeout() && timeout.Temporary()) //nolint:staticcheck // completes net.Error
 }
+
+// A text of a few words is plain, if no word is of the request.
+func TestPlain(t *testing.T) {
+	type quoting struct{ error }
+	for _, test := range []struct {
+		name, want string
+		err        error
+	}{
+		{"words", "mock: requested interaction (POST) isn't there", errors.New("mock: requested interaction (POST) isn't there")},
+		{"innermost", "no stub", fmt.Errorf("SHHH: %w", errors.New("no stub"))},
+		{"digits", "", errors.New("no stub for 42")},
+		{"address", "", errors.New("no stub for a@b")},
+		{"sign", "", errors.New("no stub for q=a")},
+		{"long", "", errors.New(strings.Repeat("a", 81))},
+		{"value of the request", "", errors.New("no stub for Mueller")},
+		{"short word of the request", "no stub for Li", errors.New("no stub for Li")},
+		{"another type", "", quoting{errors.New("no stub")}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text, ok := redact.Plain(test.err, []string{"", `{"name":"MUELLER Li"}`})
+			assert.Equal(t, test.want, text)
+			assert.Equal(t, test.want != "", ok)
+		})
+	}
+}
