@@ -24,27 +24,16 @@ const (
 	nothing   form = "nothing, or true"
 )
 
-// fits reports whether answer has the form.
-func (f form) fits(answer []byte) bool {
-	switch f {
-	case aBoolean:
-		return decodes[bool](answer)
-	case aUUID:
-		return decodesID(answer)
-	case anObject:
-		return answer[0] == '{'
-	case objects:
-		return decodes[[]map[string]any](answer)
-	case withUUID:
-		return len(uuidsIn(string(answer))) > 0
-	case aCustomer:
-		return isCustomer(answer)
-	case customers:
-		return isCustomers(answer)
-	case nothing:
-		return string(answer) == "true"
-	}
-	return false
+// fits reports by form whether an answer has the form.
+var fits = map[form]func(answer []byte) bool{
+	aBoolean:  decodes[bool],
+	aUUID:     decodesID,
+	anObject:  func(answer []byte) bool { return answer[0] == '{' },
+	objects:   decodes[[]map[string]any],
+	withUUID:  func(answer []byte) bool { return len(uuidsIn(string(answer))) > 0 },
+	aCustomer: isCustomer,
+	customers: isCustomers,
+	nothing:   func(answer []byte) bool { return string(answer) == "true" },
 }
 
 func decodes[T any](answer []byte) bool {

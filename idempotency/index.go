@@ -43,12 +43,6 @@ type addition struct {
 	found  time.Time // when a check found its record; zero if none did
 }
 
-func newIndex(entries store.Store, prefix string) *index {
-	return &index{
-		entries: entries, prefix: prefix, inUse: make(chan struct{}, 1), made: map[string]maker{}, adds: map[string]addition{},
-	}
-}
-
 // use calls f with the index. It first reads the new entries, unless the index has the record id.
 func (x *index) use(ctx context.Context, id string, f func(*index)) error {
 	select {

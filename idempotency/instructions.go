@@ -77,13 +77,6 @@ type operator struct {
 	last    atomic.Pointer[instructions]
 }
 
-// operatorKey is the key of the entry of the instructions, after the namespace.
-const operatorKey = "!standing"
-
-func newOperator(entries store.Store, namespace string) *operator {
-	return &operator{entries: entries, key: namespace + operatorKey, inUse: make(chan struct{}, 1)}
-}
-
 // change saves a change of the instructions.
 func (o *operator) change(ctx context.Context, change func(*instructions)) error {
 	err := store.ErrConflict

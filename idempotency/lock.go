@@ -36,7 +36,7 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		return nil
 	}
 	held := Error{kind: ErrLocked, Held: strings.TrimPrefix(key, k.stored(""))}
-	of, _, err := k.open(ctx, other)
+	of, err := k.open(ctx, other)
 	if held.cause = err; err != nil {
 		return k.refuse(held)
 	}

@@ -83,9 +83,13 @@ type settings struct {
 
 func newSettings(entries store.Store, o Options) *settings {
 	return &settings{
-		Options: o, store: entries, operator: newOperator(entries, o.Namespace),
-		effects: &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
-		index:   newIndex(entries, o.Namespace+":"),
+		Options: o, store: entries,
+		operator: &operator{entries: entries, key: o.Namespace + "!standing", inUse: make(chan struct{}, 1)},
+		effects:  &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
+		index: &index{
+			entries: entries, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1),
+			made: map[string]maker{}, adds: map[string]addition{},
+		},
 	}
 }
 
@@ -170,16 +174,16 @@ func (s *settings) stored(key string) string { return s.Namespace + ":" + key }
 // read returns the entry of a key in the store, and its data. A missing entry is free, with revision 0.
 func (s *settings) read(ctx context.Context, key string) (entry store.Entry, d entryData, err error) {
 	saved, err := s.store.Load(ctx, key)
-	if err == nil && saved == nil {
+	switch {
+	case err != nil:
+		return entry, d, err
+	case saved == nil:
 		return store.Entry{Key: key, State: store.Free}, d, nil
 	}
-	if err == nil {
-		d, err = readData(saved.Data)
+	if d, err = readData(saved.Data); err == nil {
+		entry = *saved
 	}
-	if err != nil {
-		return entry, d, err
-	}
-	return *saved, d, nil
+	return entry, d, err
 }
 
 // repeats reports whether [Options].SafeToRepeat names the route.

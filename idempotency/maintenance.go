@@ -79,7 +79,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 // checkEntry ends the doubt about an entry if a read can. It returns the wait before the next
 // check, or 0 if Check cannot end the doubt.
 func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
-	d, _, err := s.open(ctx, entry)
+	d, err := s.open(ctx, entry)
 	if err != nil || !s.isOf(d.Request.Account, client.Account()) { // Keys lists an unreadable entry as in doubt
 		return 0, nil
 	}

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -92,8 +93,6 @@ type KeyStatus struct {
 // Filter selects entries for [Log.Keys]. The zero Filter selects the first 100 keys in any state.
 type Filter = store.Filter
 
-const defaultLimit = 100
-
 // Keys returns a page of the selected keys, the oldest first. For the next page, set
 // [Filter].After to the Position of the last key. A page can be shorter than the limit; an
 // empty page is the end. A key that changes between two pages can appear twice, but is never
@@ -106,15 +105,11 @@ func (l *Log) Keys(ctx context.Context, filter Filter) ([]KeyStatus, error) {
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	selected := filter
-	selected.Prefix = s.stored(filter.Prefix)
-	if len(selected.States) == 0 {
-		selected.States = allStates
+	filter.Prefix, filter.Limit = s.stored(filter.Prefix), cmp.Or(filter.Limit, 100)
+	if len(filter.States) == 0 {
+		filter.States = allStates
 	}
-	if selected.Limit == 0 {
-		selected.Limit = defaultLimit
-	}
-	page, err := s.store.List(ctx, selected)
+	page, err := s.store.List(ctx, filter)
 	keys := make([]KeyStatus, 0, len(page))
 	for i := range page {
 		keys = append(keys, s.status(&page[i]))
@@ -169,16 +164,13 @@ type StateCount struct {
 	Oldest time.Duration // the largest [KeyStatus].Age; 0 without a mutation
 }
 
-// maxOpen is the largest number of entries of a state that [Log.Counts] reads.
-const maxOpen = 1000
-
 // Counts counts the mutations in [InDoubtStates]. Counts reads their entries, and stops at 1,000
 // entries of a state.
 func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	s := l.settings()
 	for _, state := range InDoubtStates() {
 		n := 0
-		for entry, err := range store.All(ctx, s.store, store.Filter{Prefix: s.stored(""), States: []store.State{state}, Limit: maxOpen}) {
+		for entry, err := range store.All(ctx, s.store, store.Filter{Prefix: s.stored(""), States: []store.State{state}, Limit: pageLimit}) {
 			if err != nil {
 				return Counts{}, storeError(err)
 			}
@@ -191,7 +183,7 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 			}
 			counted.Count++
 			counted.Oldest = max(counted.Oldest, status.Age)
-			if n++; n == maxOpen {
+			if n++; n == pageLimit {
 				break
 			}
 		}

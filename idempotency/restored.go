@@ -55,28 +55,13 @@ func (l *Log) Restored(ctx context.Context, r Restoration) error {
 	return storeError(s.operator.change(ctx, func(i *instructions) { i.Restore = o }))
 }
 
-// load returns the entry of a key as [settings.open] does.
-func (s *settings) load(ctx context.Context, key string) (entry store.Entry, d entryData, restored *Instruction, err error) {
-	saved, err := s.store.Load(ctx, key)
-	if err != nil {
-		return entry, d, nil, err
-	}
-	if entry = (store.Entry{Key: key, State: store.Free}); saved != nil {
-		entry = *saved
-	}
-	d, restored, err = s.open(ctx, &entry)
-	return entry, d, restored, err
-}
-
-// open decodes an entry, and restarts its age after [Log.Restored].
-func (s *settings) open(ctx context.Context, entry *store.Entry) (d entryData, restored *Instruction, err error) {
-	if entry.Revision > 0 {
-		d, err = readData(entry.Data)
-	}
+// open decodes a saved entry, and restarts its age after [Log.Restored].
+func (s *settings) open(ctx context.Context, entry *store.Entry) (entryData, error) {
+	d, err := readData(entry.Data)
 	if err == nil {
-		restored, err = s.restart(ctx, entry, &d)
+		_, err = s.restart(ctx, entry, &d)
 	}
-	return d, restored, err
+	return d, err
 }
 
 // restart restarts the age of a restored entry at the time of [Log.Restored], because the mutation may

@@ -50,7 +50,11 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err := c.err(); err != nil {
 		return err
 	}
-	entry, data, restored, err := s.load(ctx, s.stored(key))
+	entry, data, err := s.read(ctx, s.stored(key))
+	if err != nil {
+		return storeError(err)
+	}
+	restored, err := s.restart(ctx, &entry, &data)
 	if err != nil {
 		return storeError(err)
 	}
@@ -98,7 +102,7 @@ func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *
 	row := rowOf(d.Request.Route)
 	form, needsNone := cmp.Or(row.form, nothing), row.needsNone(f) || row.setsValue || d.Send.IsCallers
 	switch {
-	case f.answer != nil && !form.fits(f.answer):
+	case f.answer != nil && !fits[form](f.answer):
 		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+string(form))
 	case f.answer == nil && !isAbsent && form != nothing && !needsNone:
 		return argumentError("Verdict", lending.CodeRequired, "must hold the response of the route, which the next call returns: "+string(form))

@@ -57,15 +57,9 @@ func rowOf(name string) route {
 	switch name {
 	// The e-mail address identifies a customer: no lock is needed.
 	case "POST /api/Application/create-customer":
-		return route{
-			form: aCustomer, ids: true, listsIDs: true, once: true,
-			reads: readsCustomer, rebuilds: true,
-		}
+		return route{form: aCustomer, ids: true, listsIDs: true, once: true, reads: readsCustomer, rebuilds: true}
 	case "POST /api/ApplicationBulk/create-customers":
-		return route{
-			form: customers, ids: true, listsIDs: true, once: true,
-			reads: readsCustomers, rebuilds: true,
-		}
+		return route{form: customers, ids: true, listsIDs: true, once: true, reads: readsCustomers, rebuilds: true}
 
 	// The list of the customer has one more application. Applications.Get accepts the new UUID.
 	case "POST /api/Application/create-application":
