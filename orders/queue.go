@@ -62,8 +62,6 @@ type queue struct {
 	ended  map[string]bool // orders with a step that ended without error since the last pass began
 }
 
-func newQueue() queue { return queue{orders: map[string]*order{}, ended: map[string]bool{}} }
-
 // first returns the first due order, nil if none waits.
 func (q *queue) first() *order {
 	if len(q.due) == 0 {

@@ -83,6 +83,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -117,12 +118,12 @@ type Worker struct {
 	step    func(ctx context.Context, order string) error
 	over    func(ctx context.Context, order string, err error) error
 	wake    chan struct{} // signals news for Run
+	isRun   atomic.Bool
 
 	mu      sync.Mutex
 	queue   queue
 	running int       // steps
 	free    time.Time // earliest start of the next step
-	isRun   bool
 }
 
 // New returns a worker. open lists the open orders of the program, step advances an order, and over
@@ -134,7 +135,8 @@ func New(
 	over func(ctx context.Context, order string, err error) error,
 	opts *Options,
 ) (*Worker, error) {
-	w := &Worker{open: open, step: step, over: over, wake: make(chan struct{}, 1), queue: newQueue()}
+	w := &Worker{open: open, step: step, over: over, wake: make(chan struct{}, 1)}
+	w.queue = queue{orders: map[string]*order{}, ended: map[string]bool{}}
 	w.options = *cmp.Or(opts, new(Options))
 	o := &w.options
 	switch {
@@ -143,17 +145,9 @@ func New(
 	case o.Every < 0 || o.Concurrency < 0 || o.StepsPerMinute < 0 || o.StepTimeout < 0:
 		return nil, errors.New("lending/orders: an option is negative; set 0 for its default")
 	}
-	setDefault(&o.Every, time.Minute)
-	setDefault(&o.Concurrency, 8)
-	setDefault(&o.StepsPerMinute, 600)
-	setDefault(&o.StepTimeout, time.Minute)
+	o.Every, o.StepTimeout = cmp.Or(o.Every, time.Minute), cmp.Or(o.StepTimeout, time.Minute)
+	o.Concurrency, o.StepsPerMinute = cmp.Or(o.Concurrency, 8), cmp.Or(o.StepsPerMinute, 600)
 	return w, nil
-}
-
-func setDefault[T ~int | ~int64](option *T, value T) {
-	if *option == 0 {
-		*option = value
-	}
 }
 
 // Hint has the worker run the steps of orders now, before the orders of a pass: of a new order,
@@ -183,13 +177,10 @@ func (w *Worker) OnEvent(concerns func(*webhook.Event) []string) webhook.EventFu
 // Run works until ctx ends, and returns its error when all steps have returned. The end of ctx
 // does not cancel the steps. A worker runs once at a time.
 func (w *Worker) Run(ctx context.Context) error {
-	w.mu.Lock()
-	isRun := w.isRun
-	w.isRun = true
-	w.mu.Unlock()
-	if isRun {
+	if !w.isRun.CompareAndSwap(false, true) {
 		return errors.New("lending/orders: the worker is running already; call Run once")
 	}
+	defer w.isRun.Store(false)
 	var group sync.WaitGroup
 	group.Go(func() { w.passes(ctx) })
 	for timer := time.NewTimer(0); ctx.Err() == nil; {
@@ -201,9 +192,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}
 	group.Wait()
-	w.mu.Lock()
-	w.isRun = false
-	w.mu.Unlock()
 	return ctx.Err()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
@@ -89,8 +90,8 @@ func NewConsumer(
 		client: client, target: target, subscription: subscription, inbox: inbox, handle: handle,
 		wrong: make(chan struct{}, 1), ConsumerOptions: *cmp.Or(opts, new(ConsumerOptions)),
 	}
-	setDefault(&c.Refresh, 10*time.Minute)
-	setDefault(&c.Shutdown, 40*time.Second)
+	claimer.SetDefault(&c.Refresh, 10*time.Minute)
+	claimer.SetDefault(&c.Shutdown, 40*time.Second)
 	observe := c.Receiver.Observe
 	c.Receiver.Observe = func(d Delivery) {
 		if errors.Is(d.Err, lending.ErrSignature) {
@@ -140,10 +141,7 @@ func (c *Consumer) Ready(ctx context.Context) error {
 // A server without ReadHeaderTimeout and ReadTimeout gets a ReadHeaderTimeout of 10 seconds. If
 // server is nil, shut your own server down before you end ctx.
 func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
-	return c.state().run(ctx, server)
-}
-
-func (c *consumer) run(ctx context.Context, server *http.Server) error {
+	s := c.state()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	failed := make(chan error, 2)
@@ -166,26 +164,26 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 			}
 		})
 	}
-	group.Go(func() { Work(working, c.inbox, c.handle, &c.Work) })
-	group.Go(func() { fail(c.follow(ctx)) })
-	if c.Sweep != nil {
+	group.Go(func() { Work(working, s.inbox, s.handle, &s.Work) })
+	group.Go(func() { fail(s.follow(ctx)) })
+	if s.Sweep != nil {
 		group.Go(func() {
-			c.again(ctx, "sweeping", func() (time.Duration, error) {
-				if _, err := c.Sweep(ctx); err != nil {
+			s.again(ctx, "sweeping", func() (time.Duration, error) {
+				if _, err := s.Sweep(ctx); err != nil {
 					return 0, err
 				}
 				return 24 * time.Hour, nil
 			})
 		})
 	}
-	if c.Check != nil {
+	if s.Check != nil {
 		group.Go(func() {
-			c.again(ctx, "checking", func() (time.Duration, error) { return c.Check(ctx, c.client) })
+			s.again(ctx, "checking", func() (time.Duration, error) { return s.Check(ctx, s.client) })
 		})
 	}
 	<-ctx.Done()
 	if server != nil {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Shutdown)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Shutdown)
 		defer cancel()
 		_ = server.Shutdown(ending)
 		_ = server.Close() // ends requests still in progress

@@ -19,7 +19,9 @@ type memoryInbox struct {
 	seen    map[string]bool
 	waiting []*memoryEntry // by due
 	running map[*InboxEntry]*memoryEntry
-	dead    memoryDeadLetters
+	dead    []memoryDeadLetter // the oldest first
+	last    uint64             // the number of the last dead letter
+	removed []Removed
 }
 
 type memoryEntry struct {
@@ -87,13 +89,9 @@ func (b *memoryInbox) claim() (entry *InboxEntry, wait time.Duration, changed <-
 	e := b.waiting[0]
 	b.waiting = slices.Delete(b.waiting, 0, 1)
 	e.tries++
-	entry = e.entry()
+	entry = &InboxEntry{Event: e.event, Tries: e.tries, ID: e.event.Key()}
 	b.running[entry] = e
 	return entry, 0, nil
-}
-
-func (e *memoryEntry) entry() *InboxEntry {
-	return &InboxEntry{Event: e.event, Tries: e.tries, ID: e.event.Key()}
 }
 
 // Done implements [Inbox].
@@ -131,7 +129,7 @@ func (m *MemoryInbox) Counts(context.Context) (InboxCounts, error) {
 	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), DeadLetters: len(b.dead.letters)}, nil
+	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), DeadLetters: len(b.dead)}, nil
 }
 
 // Ages implements [Inbox].
@@ -142,8 +140,8 @@ func (m *MemoryInbox) Ages(context.Context) (ages InboxAges, err error) {
 	if len(b.waiting) > 0 {
 		ages.Due = max(0, time.Since(b.waiting[0].due))
 	}
-	if len(b.dead.letters) > 0 {
-		ages.DeadLetter = time.Since(b.dead.letters[0].SetAside)
+	if len(b.dead) > 0 {
+		ages.DeadLetter = time.Since(b.dead[0].SetAside)
 	}
 	return ages, nil
 }

@@ -12,13 +12,6 @@ import (
 
 var _ DeadLetters = (*MemoryInbox)(nil)
 
-// memoryDeadLetters are the dead letters of a [MemoryInbox], oldest first.
-type memoryDeadLetters struct {
-	number  uint64 // of the last
-	letters []memoryDeadLetter
-	removed []Removed
-}
-
 type memoryDeadLetter struct {
 	DeadLetter
 	number uint64 // the ID
@@ -27,9 +20,9 @@ type memoryDeadLetter struct {
 
 // setAside adds a dead letter. The caller holds the lock.
 func (b *memoryInbox) setAside(event *Event, letter DeadLetter) {
-	b.dead.number++
-	letter.ID, letter.SetAside = strconv.FormatUint(b.dead.number, 10), time.Now().UTC()
-	b.dead.letters = append(b.dead.letters, memoryDeadLetter{letter, b.dead.number, event})
+	b.last++
+	letter.ID, letter.SetAside = strconv.FormatUint(b.last, 10), time.Now().UTC()
+	b.dead = append(b.dead, memoryDeadLetter{letter, b.last, event})
 }
 
 // DeadLetters implements [DeadLetters].
@@ -40,7 +33,7 @@ func (m *MemoryInbox) DeadLetters(_ context.Context, filter DeadLetterFilter) ([
 	filter = filter.WithDefaults()
 	after, err := strconv.ParseUint(filter.After, 10, 64)
 	var page []DeadLetter
-	for _, letter := range slices.Backward(b.dead.letters) {
+	for _, letter := range slices.Backward(b.dead) {
 		if (err != nil || letter.number < after) && filter.Matches(letter.DeadLetter) && len(page) < filter.Limit {
 			page = append(page, letter.DeadLetter)
 		}
@@ -53,7 +46,7 @@ func (m *MemoryInbox) DeadLetterEvent(_ context.Context, id string) (*Event, err
 	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, letter := range b.dead.letters {
+	for _, letter := range b.dead {
 		if letter.ID == id {
 			return letter.event, nil
 		}
@@ -97,14 +90,14 @@ func (m *MemoryInbox) Erase(_ context.Context, by Decision, ids ...string) (int,
 	}
 	b.waiting = slices.DeleteFunc(b.waiting, func(e *memoryEntry) bool { return erases("", e.event) })
 	maps.DeleteFunc(b.running, func(_ *InboxEntry, e *memoryEntry) bool { return erases("", e.event) })
-	b.dead.letters = slices.DeleteFunc(b.dead.letters, func(l memoryDeadLetter) bool { return erases(l.ID, l.event) })
+	b.dead = slices.DeleteFunc(b.dead, func(l memoryDeadLetter) bool { return erases(l.ID, l.event) })
 	return erased, nil
 }
 
 // trace returns a function that adds to the list of removals. The caller holds the lock.
 func (b *memoryInbox) trace(by Decision) func(id string, event *Event) {
 	return func(id string, event *Event) {
-		b.dead.removed = append(b.dead.removed, NewRemoved(by, id, event.Key(), event.Name))
+		b.removed = append(b.removed, NewRemoved(by, id, event.Key(), event.Name))
 	}
 }
 
@@ -113,7 +106,7 @@ func (m *MemoryInbox) Removed(_ context.Context, limit int) ([]Removed, error) {
 	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	newest := slices.Clone(b.dead.removed)
+	newest := slices.Clone(b.removed)
 	slices.Reverse(newest)
 	return newest[:min(len(newest), claimer.Limit(limit))], nil
 }
@@ -122,7 +115,7 @@ func (m *MemoryInbox) Removed(_ context.Context, limit int) ([]Removed, error) {
 func (b *memoryInbox) remove(ids []string, then func(id string, event *Event)) (removed int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.dead.letters = slices.DeleteFunc(b.dead.letters, func(letter memoryDeadLetter) bool {
+	b.dead = slices.DeleteFunc(b.dead, func(letter memoryDeadLetter) bool {
 		wanted := slices.Contains(ids, letter.ID)
 		if wanted {
 			removed++

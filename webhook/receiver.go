@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
@@ -142,16 +143,10 @@ func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) (
 		return nil, errors.New("lending/webhook: receiver: the EventFunc is nil")
 	}
 	r := &receiverHandler{secrets: secrets, handle: handle, ReceiverOptions: *cmp.Or(opts, new(ReceiverOptions))}
-	setDefault(&r.MaxBytes, 1<<20)
-	setDefault(&r.ReadTimeout, 10*time.Second)
-	setDefault(&r.Timeout, 30*time.Second)
+	claimer.SetDefault(&r.MaxBytes, 1<<20)
+	claimer.SetDefault(&r.ReadTimeout, 10*time.Second)
+	claimer.SetDefault(&r.Timeout, 30*time.Second)
 	return r, nil
-}
-
-func setDefault[T int | int64 | time.Duration](v *T, usual T) {
-	if *v <= 0 {
-		*v = usual
-	}
 }
 
 type receiverHandler struct {

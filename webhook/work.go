@@ -9,6 +9,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -48,9 +49,9 @@ type Result struct {
 // often, an event may be set aside without fault; redrive it.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle, WorkOptions: *cmp.Or(opts, new(WorkOptions))}
-	setDefault(&w.Concurrency, 4)
-	setDefault(&w.MaxTries, 12)
-	setDefault(&w.Timeout, time.Minute)
+	claimer.SetDefault(&w.Concurrency, 4)
+	claimer.SetDefault(&w.MaxTries, 12)
+	claimer.SetDefault(&w.Timeout, time.Minute)
 	if w.Backoff == nil {
 		w.Backoff = usualBackoff
 	}

@@ -121,8 +121,8 @@ func (c *Claimer[E]) note(found bool, next time.Duration) {
 	}
 }
 
-// SetDefault sets a setting of an inbox to the usual value, unless it is positive.
-func SetDefault(setting *time.Duration, usual time.Duration) {
+// SetDefault sets a setting of an inbox or its worker to the usual value, unless it is positive.
+func SetDefault[T ~int | ~int64](setting *T, usual T) {
 	if *setting <= 0 {
 		*setting = usual
 	}
