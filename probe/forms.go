@@ -59,15 +59,9 @@ func refusalForm(r lending.Response) string {
 
 // addForm adds a form to the forms of refusals.
 func addForm(forms, form string) string {
-	all := strings.Split(forms, ", ")
-	if forms == "" {
-		return form
-	} else if slices.Contains(all, form) {
-		return forms
-	}
-	all = append(all, form)
+	all := strings.Split(strings.TrimPrefix(forms+", "+form, ", "), ", ")
 	slices.Sort(all)
-	return strings.Join(all, ", ")
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // accepted is the fact of a request with assumed names that succeeds.

@@ -90,19 +90,16 @@ func (s *Shape) isName(name string, field *Shape, alike bool) bool {
 
 // alike reports whether all fields of an object have values of one kind, as in a map.
 func (s *Shape) alike() bool {
-	class := ""
+	classes := map[string]bool{}
 	for _, field := range s.Fields {
-		own := field.Class()
-		if own == "integer" {
-			own = "number"
+		class := field.Class()
+		if class == "integer" {
+			class = "number"
 		}
-		if own != "null" && class != "" && own != class {
-			return false
-		} else if own != "null" {
-			class = own
-		}
+		classes[class] = true
 	}
-	return true
+	delete(classes, "null")
+	return len(classes) <= 1
 }
 
 // assumedNames are the names of fields that this project knows without a service.

@@ -84,23 +84,18 @@ func parse(text []byte, path string) (*Service, error) {
 	return s, nil
 }
 
-// Save writes a service.json, whole or not at all.
+// Save writes a service.json, whole or not at all: a kill leaves the old or the new text.
 func (s *Service) Save(path string) error {
 	s.Version = version
 	text, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(text, '\n'))
-}
-
-// writeFile replaces a file, so that a kill leaves the old or the new text.
-func writeFile(path string, text []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {
 		return err
 	}
-	_, err = next.Write(text)
+	_, err = next.Write(append(text, '\n'))
 	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
 		err = os.Rename(next.Name(), path)
 	}

@@ -69,12 +69,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	if err == nil {
 		err = s.complete(getenv, bufio.NewReader(stdin), stdout)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "lending-probe:", err)
-		return exitFailed
+	stop := func() {}
+	if err == nil && s.WebhookURL != "" {
+		s.Listen, stop, err = listener(ctx, s.listen)
 	}
-	var stop func()
-	if s.Listen, stop, err = listener(ctx, s.listen); err != nil {
+	if err != nil {
 		fmt.Fprintln(stderr, "lending-probe:", err)
 		return exitFailed
 	}
@@ -149,33 +148,29 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 
 // complete adds to the options the account, the questions to a person and the files.
 func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io.Writer) (err error) {
-	ask := func(ctx context.Context, question string) (string, error) {
-		fmt.Fprint(out, question)
-		line, err := in.ReadString('\n')
-		if text := strings.TrimSpace(line); text != "" {
-			return text, nil
-		}
-		return "", errors.Join(errors.New("nothing was entered"), err, ctx.Err())
-	}
 	s.Credentials = lending.Credentials{
 		Username: getenv("LENDING_USERNAME"), Password: lending.NewSecret(getenv("LENDING_PASSWORD")),
 		TrustedDeviceToken: lending.NewSecret(getenv("LENDING_TRUSTED_DEVICE_TOKEN")),
 		TwoFactor: func(ctx context.Context, _ lending.Challenge) (string, error) {
-			return ask(ctx, "The service has sent a two-factor code. Enter the code: ")
+			fmt.Fprint(out, "The service has sent a two-factor code. Enter the code: ")
+			line, err := in.ReadString('\n')
+			if text := strings.TrimSpace(line); text != "" {
+				return text, nil
+			}
+			return "", errors.Join(errors.New("nothing was entered"), err, ctx.Err())
 		},
 	}
 	if s.Credentials.Username == "" || s.Credentials.Password.IsZero() {
 		return errors.New("set LENDING_USERNAME and LENDING_PASSWORD")
 	}
 	if s.out != "" {
-		if err := writable(s.out); err != nil {
-			return err
-		}
+		err = writable(s.out)
 	}
-	if s.against != "" {
-		if s.Against, err = probe.Load(s.against); err != nil {
-			return err
-		}
+	if err == nil && s.against != "" {
+		s.Against, err = probe.Load(s.against)
+	}
+	if err != nil {
+		return err
 	}
 	if s.bankData != "" {
 		text, err := os.ReadFile(s.bankData) //nolint:gosec // the file of a flag
@@ -186,9 +181,6 @@ func (s *settings) complete(getenv func(string) string, in *bufio.Reader, out io
 			return fmt.Errorf("%s is not JSON", s.bankData)
 		}
 		s.BankData = &lending.BankingDataRequest{Extra: json.RawMessage(text)}
-	}
-	if s.WebhookURL == "" {
-		s.listen = ""
 	}
 	return nil
 }
@@ -205,11 +197,8 @@ func writable(path string) error {
 	return errors.Join(next.Close(), os.Remove(next.Name())) //nolint:gosec // the file of a flag
 }
 
-// listener opens the port for webhooks, if there is an address.
+// listener opens the port for webhooks.
 func listener(ctx context.Context, addr string) (listen func(http.Handler), stop func(), err error) {
-	if addr == "" {
-		return nil, func() {}, nil
-	}
 	var config net.ListenConfig
 	port, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
