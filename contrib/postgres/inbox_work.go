@@ -54,7 +54,7 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // While handle runs, its open transaction delays vacuum, and an
 // idle_in_transaction_session_timeout may end it.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
-	w := &txWork{Inbox: b, handle: handle, taken: map[*webhook.Event]*txEntry{}}
+	w := &txWork{Inbox: b, handle: handle}
 	webhook.Work(ctx, w, w.act, b.fitting(opts))
 }
 
@@ -73,8 +73,7 @@ func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
 type txWork struct {
 	*Inbox
 	handle TxFunc
-	mu     sync.Mutex
-	taken  map[*webhook.Event]*txEntry
+	taken  sync.Map // from a *webhook.Event to its *txEntry
 }
 
 type txEntry struct {
@@ -85,26 +84,15 @@ type txEntry struct {
 func (w *txWork) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	entry, err := w.claims().Take(ctx, true)
 	if err == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.taken[entry.Event] = &txEntry{InboxEntry: entry}
+		w.taken.Store(entry.Event, &txEntry{InboxEntry: entry})
 	}
 	return entry, err
 }
 
-func (w *txWork) of(event *webhook.Event) *txEntry {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.taken[event]
-}
-
 // forget reports whether the transaction of an entry has ended the event.
 func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.taken[entry.Event]
-	delete(w.taken, entry.Event)
-	return e != nil && e.ended
+	taken, known := w.taken.LoadAndDelete(entry.Event)
+	return known && taken.(*txEntry).ended
 }
 
 func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
@@ -125,7 +113,8 @@ func (w *txWork) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, caus
 }
 
 func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
-	entry := w.of(event)
+	taken, _ := w.taken.Load(event)
+	entry := taken.(*txEntry)
 	id, claim, err := ofID(entry.InboxEntry)
 	if err != nil {
 		return err
