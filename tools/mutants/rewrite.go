@@ -106,24 +106,20 @@ func (r *rewriter) visit(c *astutil.Cursor) bool {
 	switch n := c.Node().(type) {
 	case *ast.BinaryExpr:
 		other, ok := others[n.Op]
-		if !ok || r.info.Types[n].Value != nil {
+		isLogic := n.Op == token.LAND || n.Op == token.LOR
+		if !ok || r.info.Types[n].Value != nil || isLogic && !isBool(r.info.TypeOf(n)) {
 			break
 		}
 		x, y := r.text(n.X.Pos(), n.X.End()), r.text(n.Y.Pos(), n.Y.End())
 		operator := r.text(n.X.End(), n.Y.Pos()) // with line breaks and comments
+		m := r.add(n.OpPos, n, other.String()+" for "+n.Op.String())
 		switch n.Op {
 		case token.EQL, token.NEQ:
-			m := r.add(n.OpPos, n, other.String()+" for "+n.Op.String())
 			r.replace(n, "((%s) != (mutant__ == %d))", x+operator+y, m)
 		case token.LAND, token.LOR:
-			if !isBool(r.info.TypeOf(n)) {
-				break
-			}
-			m := r.add(n.OpPos, n, other.String()+" for "+n.Op.String())
 			r.replace(n, "((((%s) != (mutant__ == %d)) %s ((%s) != (mutant__ == %d))) != (mutant__ == %d))",
 				x, m, operator, y, m, m)
 		default:
-			m := r.add(n.OpPos, n, other.String()+" for "+n.Op.String())
 			r.replace(n, "(mutant__ != %d && %s %s %s || mutant__ == %d && %s %s %s)", m, x, n.Op, y, m, x, other, y)
 		}
 	case *ast.UnaryExpr:
