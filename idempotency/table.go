@@ -63,10 +63,7 @@ func rowOf(name string) route {
 
 	// The list of the customer has one more application. Applications.Get accepts the new UUID.
 	case "POST /api/Application/create-application":
-		return route{
-			form: aUUID, adds: true, listsIDs: true, lock: "applications",
-			reads: readsApplications, rebuilds: true,
-		}
+		return route{form: aUUID, adds: true, listsIDs: true, lock: "applications", reads: readsApplications, rebuilds: true}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
 			form: objects, adds: true, ids: true, listsIDs: true, lock: "applications", reads: readsApplications,
