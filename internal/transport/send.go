@@ -26,6 +26,7 @@ type Send struct {
 	isShared bool     // conn has other requests
 	left     bool     // a byte of the request may have left
 	written  bool
+	late     bool // the context has ended by the clock, and stays so
 	ended    bool
 }
 
@@ -77,7 +78,7 @@ func (s *Send) allows() bool {
 	if s.isShared && s.left {
 		return true // the write can be of another request
 	}
-	allowed := !s.ended && !s.isOver()
+	allowed := !s.ended && !s.late && !s.isOver()
 	s.left = s.left || allowed
 	return allowed
 }
@@ -111,10 +112,13 @@ func (s *Send) Err() error {
 	return context.DeadlineExceeded
 }
 
+// isLate remembers its yes: package context panics, and net/http returns neither a response nor an
+// error, if Err is nil after Done.
 func (s *Send) isLate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.written && s.isOver()
+	s.late = s.late || !s.written && s.isOver()
+	return s.late
 }
 
 // End notes the end of the request: no byte of it leaves from now on, unless one has left.

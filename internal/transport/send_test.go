@@ -125,6 +125,16 @@ func TestConnectionGuardsItsRequest(t *testing.T) {
 	}
 }
 
+// A request is written between two questions of net/http, after the deadline by the clock. Package
+// context panics if Err is nil after Done.
+func TestContextThatHasEndedStaysSo(t *testing.T) {
+	send := transport.NewSend(lateTimer{t.Context(), time.Now().Add(-time.Nanosecond)})
+	<-send.Done()
+	send.Wrote()
+	require.ErrorIs(t, send.Err(), context.DeadlineExceeded)
+	<-send.Done()
+}
+
 // TestNoDeadlineHoldsNothingBack has a context without a deadline.
 func TestNoDeadlineHoldsNothingBack(t *testing.T) {
 	s := serve(t, true)
