@@ -179,6 +179,10 @@ var rules = []struct {
 		assert.Empty(r.t, r.Sent())
 		assert.Empty(r.t, r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"x"}`).object()["token"])
 		code := r.TwoFactorCode(lendingtest.Username)
+		other := r.AddAccount(lendingtest.Account{TwoFactor: true})
+		r.post("/api/Authenication/login", `{"username":"`+other.Username+`","password":"`+other.Password+`"}`).ok()
+		assert.Len(r.t, r.Sent(), 2)
+		assert.Equal(r.t, code, r.TwoFactorCode(lendingtest.Username))
 		answer := `{"username":"` + lendingtest.Username + `","code":"` + code + `"}`
 		r.post("/api/Authenication/validate-two-factor", strings.Replace(answer, code, "nothing", 1)).refused(bad,
 			"InvalidTwoFactorCode")
