@@ -20,6 +20,7 @@ type request struct {
 	args      []string
 	query     []param
 	body      any     // the request record, or an *upload; nil for none
+	former    any     // the request record of the release 0.1, if it differs
 	also      checker // rules besides those of path, query and body; nil for none
 	anonymous bool
 	token     Token // instead of the client's own

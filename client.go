@@ -123,8 +123,8 @@ func (c *Client) Session() *Session {
 	return session
 }
 
-// Close cancels a sign-in or refresh in progress, waits for its end, and closes idle
-// connections. Other calls in progress continue.
+// Close cancels a sign-in or refresh in progress, waits for its end for at most 5 seconds, and closes
+// idle connections. Other calls in progress continue.
 func (c *Client) Close() {
 	if session := c.Session(); session != nil {
 		session.state().engine.Close()

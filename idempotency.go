@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -278,8 +279,21 @@ func (m *MutationCall) Account() string { return m.call().settings.account }
 // request. For an upload the HMAC covers the name, the size, and the content if it can be read
 // twice. Fingerprint fails if the content cannot be read.
 func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, error) {
-	r := &m.call().request
+	return m.call().request.fingerprint(ctx, key, canonical.Current)
+}
+
+// FormerFingerprint is the Fingerprint of the release 0.1, for entries of that release.
+func (m *MutationCall) FormerFingerprint(ctx context.Context, key []byte) ([]byte, error) {
+	r := m.call().request
+	r.body = cmp.Or(r.former, r.body)
+	return r.fingerprint(ctx, key, canonical.V01)
+}
+
+func (r *request) fingerprint(ctx context.Context, key []byte, rule canonical.Rule) ([]byte, error) {
 	sum := hmac.New(sha256.New, key)
+	if rule != canonical.V01 {
+		fmt.Fprintln(sum, rule)
+	}
 	for _, arg := range r.args {
 		fmt.Fprintf(sum, "%q\n", arg)
 	}
@@ -289,7 +303,7 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 		if strings.HasSuffix(p.value, midnight) {
 			p.value += "Z" // as in the entries of earlier releases
 		}
-		fmt.Fprintf(sum, "%q=%q\n", p.name, canonical.Text(p.value))
+		fmt.Fprintf(sum, "%q=%q\n", p.name, rule.Text(p.value))
 	}
 	if u, ok := r.body.(*upload); ok {
 		err := u.print(ctx, sum)
@@ -299,7 +313,7 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 		return sum.Sum(nil), nil
 	}
 	body, err := encodeWithoutSecrets(r.body)
-	_, _ = sum.Write(canonical.JSON(body))
+	_, _ = sum.Write(rule.JSON(body))
 	return sum.Sum(nil), err
 }
 

@@ -217,7 +217,7 @@ type InvoiceWithdrawal struct {
 // revealed. If the service names the last differently, set AdvanceRate of the InvoiceWithdrawal
 // from its Response.
 type WithdrawInvoiceRequestData struct {
-	DateUTC time.Time // required; the date asked for, sent in UTC
+	DateUTC time.Time // required; the date asked for, sent in UTC and whole milliseconds
 	OTP     Secret    // required; the one-time password as received
 	Extra   any       // further fields: marshals to a JSON object
 }
@@ -322,9 +322,14 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
+	at := data.DateUTC.UTC()
+	sent := confirmation{withdrawal.Amount, withdrawal.AdvanceRate, at.Truncate(time.Millisecond), data.OTP, data.Extra} // a database can keep less than nanoseconds
 	r := route("/api/Loan/confirm-withdrawal-invoice/{loanId}", withdrawal.LoanID.String()).
-		with(confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra}).
+		with(sent).
 		checkedBy("Loans.Withdrawals, Loans.TotalBalance")
+	former := sent
+	former.DateUTC = at
+	r.former = former
 	r.proof.accepts = func(a *answer) error { return confirms(a, &r) }
 	answer, err := post[*Record](ctx, s.client, r)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/lendingapi/lending-go/internal/account"
 )
@@ -105,7 +106,8 @@ func WithCredentials(credentials Credentials) Option {
 // To give a name to an account that has keys already, and to change a name, see Options.Formerly of package
 // idempotency.
 func WithAccount(name string) Option {
-	return given(name != "", "WithAccount", "needs a name", func(c *config) { c.account = account.Named(name) })
+	return given(name != "" && name == strings.TrimSpace(name), "WithAccount", "needs a name without spaces around it",
+		func(c *config) { c.account = account.Named(name) })
 }
 
 // WithTokenStore keeps the token of [WithCredentials] in store, for later sessions and for

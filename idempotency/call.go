@@ -127,7 +127,12 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 	if !r.Frozen {
 		r.Fingerprint, r.Who = fingerprint, k.target.who(r.Salt)
 	}
-	switch isSame := hmac.Equal(fingerprint, r.Fingerprint); {
+	isSame := hmac.Equal(fingerprint, r.Fingerprint)
+	if !isSame {
+		former, err := k.call.FormerFingerprint(ctx, []byte(r.Salt))
+		isSame = err == nil && hmac.Equal(former, r.Fingerprint)
+	}
+	switch {
 	case r.Route == k.route && isSame:
 		return nil
 	case k.isAccepted():

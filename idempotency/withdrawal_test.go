@@ -144,3 +144,18 @@ func (w withdrawal) until(step func() error) error {
 	}
 	return step()
 }
+
+// TestDateThatADatabaseHasKeptIsTheSame confirms with a time in nanoseconds, and again with the time as PostgreSQL keeps it.
+func TestDateThatADatabaseHasKeptIsTheSame(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		o, client := newOrder(service), process()
+		prepareOrder(t, client, &o)
+		at := time.Date(2026, 3, 4, 5, 6, 7, 123_456_789, time.UTC)
+		for _, date := range []time.Time{at, at.Truncate(time.Microsecond)} {
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "the/key"), *o.withdrawal,
+				lending.WithdrawInvoiceRequestData{DateUTC: date, OTP: lending.NewSecret(service.OTP(o.loan.String()))})
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 1, service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+	})
+}

@@ -21,9 +21,9 @@ func TestEqualRequestsHaveOneForm(t *testing.T) {
 		{"a secret", []string{`{"a":1}`, `{"a":1,"otp":"[redacted]"}`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			want := canonical.JSON([]byte(test.forms[0]))
+			want := canonical.Current.JSON([]byte(test.forms[0]))
 			for _, form := range test.forms {
-				assert.Equal(t, string(want), string(canonical.JSON([]byte(form))), form)
+				assert.Equal(t, string(want), string(canonical.Current.JSON([]byte(form))), form)
 			}
 		})
 	}
@@ -33,12 +33,25 @@ func TestDifferentRequestsHaveDifferentForms(t *testing.T) {
 	seen := map[string]string{}
 	for _, body := range []string{
 		`{}`, `{"a":1}`, `{"a":-1}`, `{"a":10}`, `{"a":"1"}`, `{"a":true}`, `{"b":1}`, `{"a":[1]}`,
-		`{"a":{"a":1}}`, `{"a":1.1}`, `[0]`, `[0,1]`, `[1,0]`, `{"a":1e999999999999999999999}`,
+		`{"a":{"a":1}}`, `{"a":1.1}`, `[0]`, `[0,1]`, `[1,0]`, `[false,1]`, `[null,1]`, `["",1]`, `[{},1]`, `[[],1]`, `{"a":1e999999999999999999999}`,
 		`{"a":"2026-03-04T05:06:07Z"}`, `{"a":"2026-03-04T05:06:08Z"}`,
 		`{"a":12345678901234567890.1}`, `{"a":12345678901234567890.2}`,
 	} {
-		form := string(canonical.JSON([]byte(body)))
+		form := string(canonical.Current.JSON([]byte(body)))
 		assert.NotContains(t, seen, form, "%s and %s", body, seen[form])
 		seen[form] = body
+	}
+}
+
+// The rule of the release 0.1 does not tell zero values of a list apart, and numbers of a query by their text.
+func TestEntriesKeepTheRuleOfTheirRelease(t *testing.T) {
+	assert.Equal(t, `[null,5e0]`, string(canonical.V01.JSON([]byte(`[0,5]`))))
+	assert.Equal(t, `[0,5e0]`, string(canonical.Current.JSON([]byte(`[0,5]`))))
+	for _, number := range []string{"1", "1.0", "10e-1"} {
+		assert.Equal(t, "1e0", canonical.Current.Text(number))
+		assert.Equal(t, number, canonical.V01.Text(number))
+	}
+	for _, text := range []string{"", "01", "1 ", "true", "e", "-"} {
+		assert.Equal(t, text, canonical.Current.Text(text))
 	}
 }

@@ -56,6 +56,10 @@ var (
 	ErrOutlived error = Error{"lending: sign-in: its token is of no use any more"}            // the token expired, or was refused, before it could be used
 	ErrRefused  error = Error{"lending: sign-in: the service refused the token it had given"} // the service refused the last token
 
+	// ErrReentered is the error of a call in a function that a sign-in calls.
+	ErrReentered error = Error{"lending: sign-in: a function that the sign-in calls, such as TwoFactor or an observer, " +
+		"has called the same client, which would wait for itself; use another client there"}
+
 	// ErrOtherAccount is a configuration error: the engine neither uses nor replaces the token.
 	ErrOtherAccount error = redact.Text("lending: it has the token of another account or service; give each a store of its own")
 )
@@ -121,6 +125,8 @@ func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, a
 	t, now := e.current.Load(), e.config.Now()
 	switch {
 	case t.fresh(now):
+	case ctx.Value(insideStep{}) == e && !t.usable(now):
+		return nil, time.Time{}, false, ErrReentered
 	case t.usable(now):
 		e.startRenewal(t)
 	default:
@@ -135,6 +141,9 @@ func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, a
 // SignIn returns nil when the engine has a token that the service accepts. It ignores the pause
 // after a failure, and works without the store.
 func (e *Engine) SignIn(ctx context.Context) error {
+	if ctx.Value(insideStep{}) == e {
+		return ErrReentered
+	}
 	for begun := e.config.Now(); ; {
 		t := e.current.Load()
 		switch {
@@ -194,10 +203,13 @@ func (e *Engine) startStep(ctx context.Context, old *liveToken, step func(contex
 	})
 }
 
+// insideStep marks the context of a step, with its engine.
+type insideStep struct{}
+
 // gets returns work that takes step.
 func (e *Engine) gets(step func(context.Context) (Issue, error)) work {
 	return func(ctx context.Context, fence int64) (*liveToken, error) {
-		issue, err := step(ctx)
+		issue, err := step(context.WithValue(ctx, insideStep{}, e))
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +261,10 @@ func (e *Engine) Drop(token string) <-chan struct{} {
 	}).done
 }
 
-// Close cancels work in progress and waits for its end.
+// closeWait is the longest wait of Close. A function of the caller may call Close in a sign-in.
+const closeWait = 5 * time.Second
+
+// Close cancels work in progress and waits for its end, at most closeWait.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	if !e.closed {
@@ -260,7 +275,15 @@ func (e *Engine) Close() {
 		f.cancel()
 	}
 	e.mu.Unlock()
-	e.running.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.running.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closeWait):
+	}
 }
 
 func (e *Engine) report(doing string, err error) {

@@ -360,5 +360,6 @@ func TestOneRefreshAtATime(t *testing.T) {
 		take(t, e) // another attempt is due
 		synctest.Wait()
 		assert.Equal(t, 1, steps.refreshes)
+		bubble.Elapse(steps.takes)
 	})
 }

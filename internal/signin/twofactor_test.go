@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -204,4 +205,34 @@ func TestCompleteTwoFactorAndClose(t *testing.T) {
 		require.ErrorContains(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), "closed")
 		assert.Equal(t, arrived, service.Arrived(fake.TwoFactorRoute))
 	})
+}
+
+// TestTwoFactorMayNotUseItsClient has the function call the same client, which would wait for itself, or close it.
+func TestTwoFactorMayNotUseItsClient(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		use  func(context.Context, *lending.Client) error
+		want error
+	}{
+		{"reads", read, signin.ErrReentered},
+		{"signs in", func(ctx context.Context, client *lending.Client) error { return client.Session().SignIn(ctx) }, signin.ErrReentered},
+		{"closes", func(_ context.Context, client *lending.Client) error { client.Close(); return nil }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				var client *lending.Client
+				client = fake.SignIn(t, service, func(c *lending.Credentials) {
+					c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+						start := time.Now()
+						err := test.use(ctx, client)
+						require.ErrorIs(t, err, test.want)
+						assert.LessOrEqual(t, time.Since(start), 5*time.Second)
+						return "", errDown
+					}
+				})
+				require.Error(t, read(t.Context(), client))
+				client.Close()
+			})
+		})
+	}
 }
