@@ -172,7 +172,8 @@ func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
 	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
 		statement(io.MultiReader(bytes.NewReader(make([]byte, maxDocument)), strings.NewReader("!"))))
 	require.ErrorIs(t, err, lending.ErrTooLarge)
-	require.ErrorContains(t, err, "the document is larger than 15 MiB; the content was read, open the document again: not sent")
+	require.ErrorContains(t, err,
+		"the document is larger than 15 MiB; the content was read, open the document again: not sent")
 	got := <-arrived
 	require.Error(t, got.err)
 }

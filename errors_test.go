@@ -36,7 +36,10 @@ func TestOnlyTheErrorOfAMutationTellsItsOutcome(t *testing.T) {
 		"lending: GET /api/Application/process-application/{applicationId}"
 	for answer, test := range map[int]struct{ body, read, mutation string }{
 		300: {`"Open"`, ": 300 Multiple Choices", ": outcome unknown, check with Applications.Status, Applications.Offer"},
-		200: {`{}`, ": 200 OK: want a string, got an object", ": it happened, the answer is lost, read Applications.Status, Applications.Offer"},
+		200: {
+			`{}`, ": 200 OK: want a string, got an object",
+			": it happened, the answer is lost, read Applications.Status, Applications.Offer",
+		},
 	} {
 		t.Run(strconv.Itoa(answer), func(t *testing.T) {
 			client := wire.Serve(t, wire.Answer(answer, test.body))

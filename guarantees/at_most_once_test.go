@@ -99,7 +99,9 @@ func (tr *trial) wants() string {
 // outcome returns the outcome that the error of a mutation must have.
 func (tr *trial) outcome() string {
 	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
-	applies := map[string]bool{"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route), "bodyless": tr.isBodyless}
+	applies := map[string]bool{
+		"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route), "bodyless": tr.isBodyless,
+	}
 	if who, what, ok := strings.Cut(exception, ": "); ok && applies[who] {
 		return what
 	}
@@ -231,7 +233,9 @@ func conformanceTrials(t *testing.T, doored bool) []*trial {
 			if name == "Applications.Offer with force" {
 				row.Reads = false
 			}
-			trials = append(trials, &trial{fault: f, name: name, call: all[name], route: row, answer: row.Success(), doored: doored})
+			trials = append(trials, &trial{
+				fault: f, name: name, call: all[name], route: row, answer: row.Success(), doored: doored,
+			})
 		}
 	}
 	return trials

@@ -121,9 +121,9 @@ func TestNilBodyIsNull(t *testing.T) {
 				client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 					switch body, _ := io.ReadAll(r.Body); {
 					case r.Header.Get("Content-Type") != "application/json":
-						w.WriteHeader(415)
+						w.WriteHeader(http.StatusUnsupportedMediaType)
 					case string(body) != "null":
-						w.WriteHeader(500)
+						w.WriteHeader(http.StatusInternalServerError)
 					case test.status == 200:
 						wire.Answer(200, routes[name].Success())(w, r)
 					default:

@@ -76,7 +76,9 @@ func journey(t *testing.T, r *rig) {
 		"WB_Application_Current_Process",
 	})
 	bodies := receiver.verified(known["secret"])
-	assert.True(t, slices.ContainsFunc(bodies, func(body []byte) bool { return bytes.Contains(body, []byte(`"withdrawalId":`)) }))
+	assert.True(t, slices.ContainsFunc(bodies, func(body []byte) bool {
+		return bytes.Contains(body, []byte(`"withdrawalId":`))
+	}))
 	for _, body := range bodies {
 		assert.True(t, json.Valid(body))
 		assert.NotContains(t, string(body), r.OTP(known["loan"]), "a delivery carries no code")

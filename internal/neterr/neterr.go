@@ -57,20 +57,29 @@ func Describe(err error) (text string, ok bool) {
 		return "no such file or directory", true
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied", true
-	case isUnborn(err):
-		return "the server ended the HTTP/2 connection at once", true
-	case IsUnprocessed(err):
-		return "the server refused the HTTP/2 stream", true
-	case isTooLong(err):
-		return "the head of the request exceeds the server's limit", true
-	case isStream(err):
-		return "the HTTP/2 stream was reset", true
+	case describeHTTP2(err) != "":
+		return describeHTTP2(err), true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
 		return "connection closed before the answer was complete", true
 	case errors.Is(err, net.ErrClosed):
 		return "the connection is closed", true
 	}
 	return describeStore(err)
+}
+
+// describeHTTP2 names the kind of an error of HTTP/2, or returns "".
+func describeHTTP2(err error) string {
+	switch {
+	case isUnborn(err):
+		return "the server ended the HTTP/2 connection at once"
+	case IsUnprocessed(err):
+		return "the server refused the HTTP/2 stream"
+	case isTooLong(err):
+		return "the head of the request exceeds the server's limit"
+	case isStream(err):
+		return "the HTTP/2 stream was reset"
+	}
+	return ""
 }
 
 // OrType is Describe, with the type for an unknown kind.

@@ -19,7 +19,7 @@ var ErrLate error = redact.Text("the call was over before its request was writte
 // or after End. A timer alone cannot prevent a late write, because a process wakes from a stop
 // before its timers fire. Send ends no request that is written: a response is on its way.
 type Send struct {
-	context.Context
+	context.Context //nolint:containedctx // Send is a context
 
 	mu       sync.Mutex
 	conn     *guarded // of the request
