@@ -391,7 +391,7 @@ func (x *exchange) outcome() Outcome {
 		return OutcomeNotSent
 	case status == http.StatusRequestTimeout, status < 400, status >= 500:
 		return OutcomeUnknown
-	case status == http.StatusBadRequest && x.request.proof.records > 0 && len(parseProblem(x.answer.Body).fieldErrors()) == 0:
+	case status == http.StatusBadRequest && x.request.proof.records > 0 && len(parseProblem(&x.answer.Response).fieldErrors()) == 0:
 		return OutcomeUnknown // the interface does not say whether a batch is all or nothing
 	}
 	return OutcomeRejected

@@ -223,7 +223,7 @@ func (x *exchange) wantsBody() bool {
 	if !x.request.isNull() {
 		return false
 	}
-	switch problem := parseProblem(x.answer.Body); x.answer.StatusCode {
+	switch problem := parseProblem(&x.answer.Response); x.answer.StatusCode {
 	case http.StatusUnsupportedMediaType:
 		return len(x.answer.Body) == 0 || problem.rejects()
 	case http.StatusBadRequest:
@@ -239,7 +239,7 @@ func (x *exchange) hasVerdict() bool {
 	case http.StatusUnauthorized, http.StatusTooManyRequests:
 		return true
 	}
-	return isSignIn(x.request.path) || parseProblem(x.answer.Body).rejects()
+	return isSignIn(x.request.path) || parseProblem(&x.answer.Response).rejects()
 }
 
 // lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.
@@ -270,7 +270,7 @@ func (x *exchange) failed(cause error) *Error {
 		e.response = func() *Response { return &answer }
 	}
 	if e.StatusCode >= 300 || x.answer.content().failed == verdict.ProblemRecord {
-		e.Problem = parseProblem(x.answer.Body)
+		e.Problem = parseProblem(&x.answer.Response)
 	}
 	if e.Effect == Read && e.Outcome == OutcomeDone { // a failed read has no effect
 		e.Outcome = OutcomeUnknown

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -76,10 +77,12 @@ func (p ProblemDetails) summary() string {
 	return b.String()
 }
 
-// parseProblem reads the problem record in body. A member of the wrong type does not lose the
-// others. parseProblem returns nil if body is not a JSON object.
-func parseProblem(body []byte) *ProblemDetails {
-	body = bytes.TrimPrefix(body, utf8BOM)
+// parseProblem reads the problem record of a response: the service's own, with an array of errors, or
+// the host's, with a dictionary from field to messages. A 400 of an older host is the dictionary
+// alone. A member of the wrong type does not lose the others. parseProblem returns nil if the body
+// is not a JSON object.
+func parseProblem(r *Response) *ProblemDetails {
+	body := bytes.TrimPrefix(r.Body, utf8BOM)
 	if !json.Valid(body) || jsonsplit.Kind(bytes.TrimLeft(body, " \t\r\n")) != "an object" {
 		return nil
 	}
@@ -87,10 +90,11 @@ func parseProblem(body []byte) *ProblemDetails {
 	var p plain
 	_ = json.Unmarshal(body, &p) // goes on after a member of the wrong type
 	var host struct{ Errors map[string]json.RawMessage }
-	_ = json.Unmarshal(body, &host) // the host's own dictionary of field to messages
-	var bare map[string][]string    // an older host sends the dictionary alone
-	if json.Unmarshal(body, &bare) == nil && !slices.ContainsFunc(slices.Collect(maps.Values(bare)), isEmpty) {
+	_ = json.Unmarshal(body, &host)
+	var bare map[string][]string
+	if r.StatusCode == http.StatusBadRequest && json.Unmarshal(body, &bare) == nil && !slices.ContainsFunc(slices.Collect(maps.Values(bare)), isEmpty) {
 		_ = json.Unmarshal(body, &host.Errors)
+		p.Errors = nil
 	}
 	for _, field := range slices.Sorted(maps.Keys(host.Errors)) {
 		var messages []string
@@ -99,7 +103,7 @@ func parseProblem(body []byte) *ProblemDetails {
 			_ = json.Unmarshal(text, &messages[0])
 		}
 		for _, message := range messages {
-			p.Errors = append(p.Errors, FieldError{Field: field, Message: message})
+			p.Errors = append(p.Errors, FieldError{Field: wireName(field), Message: message})
 		}
 	}
 	p.Raw = body
@@ -107,6 +111,29 @@ func parseProblem(body []byte) *ProblemDetails {
 }
 
 func isEmpty(messages []string) bool { return len(messages) == 0 }
+
+// wireName returns the name in the request of a field that the host names as in its code:
+// [1].FirstName is [1].firstName.
+func wireName(field string) string {
+	parts := strings.Split(strings.TrimPrefix(field, "$."), ".")
+	for i, part := range parts {
+		parts[i] = camelCase(part)
+	}
+	return strings.Join(parts, ".")
+}
+
+// camelCase writes the capitals before the first word in lower case, as the host does with the names
+// of its properties: DateUTC is dateUTC, OTP is otp, IPAddress is ipAddress.
+func camelCase(name string) string {
+	text := []byte(name)
+	for i, c := range text {
+		if c < 'A' || c > 'Z' || i > 0 && i+1 < len(text) && 'a' <= text[i+1] && text[i+1] <= 'z' {
+			break
+		}
+		text[i] = c + 'a' - 'A'
+	}
+	return string(text)
+}
 
 // FieldError is a broken rule of a field, in the shape of the service's errors array.
 type FieldError struct {
@@ -200,7 +227,9 @@ func (p *ProblemDetails) isOfService() bool {
 
 // rejects reports whether p is a verdict on the request, in one of the forms of the interface and the
 // host.
-func (p *ProblemDetails) rejects() bool { return p.isOfService() || len(p.fieldErrors()) > 0 }
+func (p *ProblemDetails) rejects() bool {
+	return p.isOfService() || slices.ContainsFunc(p.fieldErrors(), func(f FieldError) bool { return f != FieldError{} })
+}
 
 var utf8BOM = []byte("\xEF\xBB\xBF")
 

@@ -54,12 +54,15 @@ func TestProblemDetails(t *testing.T) {
 		},
 		{
 			"dictionary", "application/problem+json",
-			`{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4"}}`,
+			`{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4","[1].Lender.DateUTC":["m5"],"OTP":["m6"],"r":["m7\nline"]}}`,
 			&lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
 				{Field: "", Message: "m4"},
-				{Field: "$.customerId", Message: "m3"},
-				{Field: "Email", Message: "m1"},
-				{Field: "Email", Message: "m2"},
+				{Field: "customerId", Message: "m3"},
+				{Field: "email", Message: "m1"},
+				{Field: "email", Message: "m2"},
+				{Field: "otp", Message: "m6"},
+				{Field: "[1].lender.dateUTC", Message: "m5"},
+				{Field: "r", Message: "m7\nline"},
 			}},
 		},
 		{
