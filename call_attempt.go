@@ -30,6 +30,8 @@ type settings struct {
 	retries   uint8 // the largest number of attempts of a read after the first
 	logger    *slog.Logger
 
+	missing map[string]int // of WithMissing: the status by path template
+
 	callObservers, attemptObservers []observer
 
 	account string // [MutationCall.Account]

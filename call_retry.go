@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -209,6 +210,8 @@ func (x *exchange) failure() error {
 			return e
 		case x.request.effect == Mutation && x.outcome() == OutcomeRejected && !x.hasVerdict():
 			cause = hidden("a gateway may have refused the request: the answer is "+x.answer.kind()+", no problem record", verdict.ErrGateway)
+		case x.isEmptyNotFound() && !x.isMissing():
+			cause = hidden(x.hintMissing(), verdict.ErrEmptyNotFound)
 		case len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html":
 			cause = errHTML
 		}
@@ -242,6 +245,28 @@ func (x *exchange) hasVerdict() bool {
 	return isSignIn(x.request.path) || parseProblem(&x.answer.Response).rejects()
 }
 
+// isEmptyNotFound reports whether a read got a 404 without a body: an older host answers so for a
+// missing record and for an unknown path.
+func (x *exchange) isEmptyNotFound() bool {
+	return x.request.effect == Read && x.answer.StatusCode == http.StatusNotFound && x.err == nil && len(x.answer.Body) == 0
+}
+
+// isMissing reports whether [WithMissing] takes the response to a read for a missing record.
+func (x *exchange) isMissing() bool {
+	status, ok := x.settings.missing[x.request.path]
+	return ok && x.request.effect == Read && x.answer.StatusCode == status && x.err == nil && len(x.answer.Body) == 0
+}
+
+// hintMissing names the option for an empty 404.
+func (x *exchange) hintMissing() string {
+	for read, path := range readRoutes {
+		if path == x.request.path {
+			return fmt.Sprintf("the answer is empty, as of an unknown path; if the probe prints it, set lending.WithMissing(%q, 404)", read)
+		}
+	}
+	return "the answer is empty, as of an unknown path"
+}
+
 // lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.
 func (x *exchange) lost(cause error) error {
 	if cause == nil {
@@ -265,6 +290,7 @@ func (x *exchange) failed(cause error) *Error {
 		RetryAfter: backoff.RetryAfter(x.answer.Header),
 		Attempts:   x.sent(),
 		cause:      hide(cause),
+		isMissing:  x.isMissing(),
 	}
 	if answer := x.answer.Response; answer.StatusCode != 0 {
 		e.response = func() *Response { return &answer }

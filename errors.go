@@ -48,7 +48,9 @@ type Error struct {
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
 	cause    error
-	said     *Next // by the layer, or by the client itself; nil if outcome and status say it
+	// isMissing is of [WithMissing].
+	isMissing bool
+	said      *Next // by the layer, or by the client itself; nil if outcome and status say it
 }
 
 // Response returns the last response of the service, nil if there was none. A response may echo
@@ -234,6 +236,8 @@ func outcomes(err error) []Outcome {
 //   - 404 with a problem record of the service
 //   - 400 with a problem record of the service that names no field
 //
+// [WithMissing] adds an empty response of a read.
+//
 // The last is the weakest evidence: a failed business operation looks the same. A 400 with field
 // names rejects the arguments. A problem record without title and error code may come from a
 // proxy, or from another service. A list without records is empty, not an error.
@@ -263,6 +267,9 @@ func IsNotFound(err error) bool {
 
 // isNotFound reports whether e, the error of a read, reports a missing record.
 func (e *Error) isNotFound() bool {
+	if e.isMissing {
+		return true
+	}
 	switch e.StatusCode {
 	case http.StatusNotFound:
 		return e.Problem.isOfService()

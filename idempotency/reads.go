@@ -10,6 +10,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
 // checks are the reads of a check, and those that rebuild the response of a mutation that happened.
@@ -54,6 +55,15 @@ func absence(err error) (snapshot, error) {
 		return snapshot{}, err
 	}
 	return snapshot{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
+}
+
+// absenceBeside is absence for a read of a check with another read that found its record: the service
+// has answered, so an empty 404 is of a missing record.
+func absenceBeside(err error) (snapshot, error) {
+	if errors.Is(err, verdict.ErrEmptyNotFound) {
+		return snapshot{State: "absent 404"}, nil
+	}
+	return absence(err)
 }
 
 // noList is absence for a list. An empty list is the normal response without records. A 404
@@ -114,12 +124,15 @@ func checkApplications(ctx context.Context, t *target) (snapshot, error) {
 
 // checkProcessing reads the offer, and the status before it.
 func checkProcessing(ctx context.Context, t *target) (snapshot, error) {
-	status, err := t.client.Applications.Status(ctx, t.application())
-	if err != nil && !lending.IsNotFound(err) {
-		return snapshot{}, err
+	status, noStatus := t.client.Applications.Status(ctx, t.application())
+	if noStatus != nil && !lending.IsNotFound(noStatus) {
+		return snapshot{}, noStatus
 	}
 	s, err := offerOf(ctx, t)
-	if err != nil {
+	switch {
+	case err != nil && noStatus == nil:
+		s, err = absenceBeside(err)
+	case err != nil:
 		s, err = absence(err)
 	}
 	s.State += hashed(status)

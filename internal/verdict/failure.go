@@ -13,6 +13,9 @@ import (
 // ErrGateway means that a 4xx response is none of the service's, and no verdict on the request.
 var ErrGateway error = redact.Text("a gateway has refused the request")
 
+// ErrEmptyNotFound is a 404 without a body to a read: of a missing record, or of an unknown path.
+var ErrEmptyNotFound error = redact.Text("an empty 404")
+
 // Failure gathers the members of an object with a report of a failed call. The interface does
 // not mention failures with a 2xx status; these names are common in frameworks.
 type Failure struct {

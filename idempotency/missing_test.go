@@ -1,0 +1,75 @@
+package idempotency_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// older answers reads of a missing record as an older host does: with an empty 404.
+func older(service *lendingtest.Service) lending.Option {
+	return lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := service.Transport().RoundTrip(r)
+		if err == nil && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusNoContent) && r.Method == http.MethodGet {
+			_ = resp.Body.Close()
+			resp.StatusCode, resp.Header, resp.Body = http.StatusNotFound, http.Header{}, http.NoBody
+		}
+		return resp, err
+	})})
+}
+
+// TestChecksBelieveAnEmpty404 only as measured, or beside another read of the check that found its record.
+func TestChecksBelieveAnEmpty404(t *testing.T) {
+	const create, process = "POST /api/Application/create-customer", "GET /api/Application/process-application/{applicationId}"
+	for _, test := range []struct {
+		name, route string
+		missing     bool
+		call        func(context.Context, order, *lending.Client) error
+		want        string
+		outcome     lending.Outcome
+	}{
+		{"e-mail address", create, false, func(ctx context.Context, _ order, c *lending.Client) error {
+			_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
+			return err
+		}, `set lending.WithMissing("Customers.GetByEmail", 404)`, lending.OutcomeNotSent},
+		{"e-mail address, as measured", create, true, func(ctx context.Context, _ order, c *lending.Client) error {
+			_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
+			return err
+		}, "", lending.OutcomeDone},
+		{"offer beside the status", process, false, func(ctx context.Context, o order, c *lending.Client) error {
+			_, err := c.Applications.Process(ctx, o.application)
+			return err
+		}, "InsufficientBankingData: ", lending.OutcomeRejected},
+		{"offer of an unknown application", process, false, func(ctx context.Context, _ order, c *lending.Client) error {
+			_, err := c.Applications.Process(ctx, lending.ApplicationID{1})
+			return err
+		}, `set lending.WithMissing("Applications.Status", 404)`, lending.OutcomeNotSent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				opts := []lending.Option{older(service)}
+				if test.missing {
+					opts = append(opts, lending.WithMissing("Customers.GetByEmail", 404))
+				}
+				o, client := newOrder(service), process(opts...)
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+				for range 2 {
+					err := test.call(ctx, o, client)
+					assert.Equal(t, test.outcome, lending.OutcomeOf(err))
+					if test.want != "" {
+						require.ErrorContains(t, err, test.want)
+					}
+				}
+				assert.Equal(t, test.missing, service.Executed(test.route) == 1)
+			})
+		})
+	}
+}
