@@ -40,7 +40,9 @@ const (
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that the service never saw the mutation.
 	OutcomeNotSent
-	// OutcomeRejected means that the service refused the mutation.
+	// OutcomeRejected means that the service refused the mutation, or a gateway if the response has no
+	// problem record. Let no gateway replace a response of the service with a 4xx of its own, as rules of
+	// a WAF for responses do: the mutation has happened, and a loop over [NextOf] sends it again.
 	OutcomeRejected
 	// OutcomeDone means that the mutation happened, and its response, or the id in its response,
 	// was lost.
