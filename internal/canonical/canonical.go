@@ -17,8 +17,10 @@ type Rule int
 
 // The rules.
 const (
+	// Current is the rule of this release.
 	Current Rule = iota
-	V01          // of the release 0.1
+	// V01 is the rule of the release 0.1.
+	V01
 )
 
 // JSON returns the canonical form of body, a JSON text, or nil if body is empty:
