@@ -207,7 +207,8 @@ func TestEmptyNotFoundNamesTheOption(t *testing.T) {
 func TestFormOfARefusal(t *testing.T) {
 	for body, form := range map[string]string{
 		"no": "other", `{"errors":[{"field":"a"}]}`: "array", `{"errors":{"a":["b"]}}`: "dictionary",
-		`{"a":["b"],"c":["d"]}`: "bare dictionary", `{"a":["b"],"status":400}`: "record", `{"status":400}`: "record", `{}`: "record",
+		`{"a":["b"],"c":["d"]}`: "bare dictionary", `{"a":["b"],"status":400}`: "record",
+		`{"status":400}`: "record", `{}`: "record",
 	} {
 		t.Run(body, func(t *testing.T) {
 			assert.Equal(t, "no content type "+form, refusalForm(lending.Response{StatusCode: 400, Body: []byte(body)}))
