@@ -2,6 +2,7 @@ package lending
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -172,7 +173,16 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 	if err != nil {
 		return 0, "", err
 	}
-	if x.request.effect == Mutation && !x.settings.foreign {
+	switch {
+	case x.request.effect != Mutation:
+	case x.settings.foreign:
+		if _, err = transport.Permit(ctx); err == nil && x.isOver() {
+			err = context.DeadlineExceeded
+		}
+		if err != nil {
+			return 0, "", err
+		}
+	default:
 		x.sends.mutation = transport.NewSend(ctx)
 		defer x.sends.mutation.End()
 		if ctx, err = x.sends.mutation, x.sends.mutation.Err(); err != nil {
@@ -192,6 +202,9 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 		defer u.settle()
 	}
 	resp, err := x.transport().RoundTrip(hr)
+	if x.sends.mutation != nil && err != nil {
+		err = cmp.Or(x.sends.mutation.Refused(), err)
+	}
 	switch {
 	case err != nil:
 		return 0, "", x.ofTransport(err, hr)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
@@ -30,9 +31,6 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 		s.clients.LoadOrStore(call.Account(), call.Client())
 	}
 	answer, err := k.turns(ctx)
-	if err == nil && answer == nil {
-		err = k.begin(ctx)
-	}
 	switch {
 	case err != nil:
 		k.call.Observe(ctx, ActionRefused, err)
@@ -41,7 +39,18 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 		return answer, nil
 	}
 	k.call.Observe(ctx, ActionSent, nil)
-	answer, err = send(ctx)
+	var why *Error
+	answer, err = send(transport.WithPermission(ctx, func() (before time.Time, _ error) {
+		if before, why = k.permission(ctx); why != nil {
+			return before, why
+		}
+		return before, nil
+	}))
+	if why != nil && lending.OutcomeOf(err) == lending.OutcomeNotSent {
+		err = k.withhold(ctx, *why)
+		k.call.Observe(ctx, ActionRefused, err)
+		return nil, err
+	}
 	return answer, k.record(ctx, answer, err)
 }
 

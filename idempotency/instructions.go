@@ -59,10 +59,10 @@ func (d *instructions) restored(now time.Time) *Instruction {
 
 const (
 	// refreshAfter is the age at which a call reads the instructions again. The rest of maxStale is for
-	// the time until the first byte of the mutation.
+	// the time until the first byte of the mutation: over HTTP/2 a request can wait for its stream.
 	refreshAfter = maxStale / 2
-	// maxStale is the longest time between the begin of a read of the instructions and the begin of
-	// a send after this read.
+	// maxStale is the longest time between the begin of a read of the instructions and the first byte
+	// of a mutation after this read.
 	maxStale = time.Second
 )
 

@@ -22,6 +22,7 @@ type Standing struct {
 
 // Pause stops the sends of all logs with the same store and Namespace, in all processes: no call with
 // a key begins to send its mutation later than a second after Pause has returned. Such a call fails with [ErrPaused].
+// The waits of a caller's [http.Client] count on top: the log is asked right before its transport.
 // Replays, reads, checks and webhooks go on, and so do mutations without a key. Pause does not wait
 // for mutations that are in flight. A second Pause changes nothing: its error is an [*Error] with ErrPaused, and
 // tells who has paused the log.

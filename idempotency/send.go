@@ -21,7 +21,7 @@ const recordLimit = 10 * time.Second
 // prepare makes the check before the send, and records "sent" with the reason of a resend.
 func (k *keyedCall) prepare(ctx context.Context, why string) error {
 	k.prior = k.data
-	if why := k.refusal(ctx); why != nil {
+	if _, why := k.permission(ctx); why != nil {
 		return k.refuse(*why)
 	}
 	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
@@ -59,31 +59,28 @@ func (k *keyedCall) prepare(ctx context.Context, why string) error {
 	return failed
 }
 
-// refusal returns the reason if no call may begin to send a mutation.
-func (s *settings) refusal(ctx context.Context) *Error {
+// permission returns the reason if no call may begin to send a mutation. Otherwise a send may begin
+// before the returned time.
+func (s *settings) permission(ctx context.Context) (before time.Time, why *Error) {
 	switch now, err := s.operator.recent(ctx); {
 	case err != nil:
-		return &Error{kind: ErrStore, cause: err}
+		return before, &Error{kind: ErrStore, cause: err}
 	case now.Pause != nil:
-		return &Error{kind: ErrPaused, Why: now.Pause.String()}
+		return before, &Error{kind: ErrPaused, Why: now.Pause.String()}
+	default:
+		return now.at.Add(maxStale), nil
 	}
-	return nil
 }
 
-// begin reads the instructions right before the send, and takes "sent" back if the send must
-// not begin: the call may have waited for a token, a check or the store.
-func (k *keyedCall) begin(ctx context.Context) error {
-	why := k.refusal(ctx)
-	if why == nil {
-		return nil
-	}
+// withhold takes "sent" back: the call had no permission to send when its connection was ready.
+func (k *keyedCall) withhold(ctx context.Context, why Error) error {
 	before := store.Free
 	if k.inDoubt {
 		before = store.InDoubt
 	}
 	k.takeBack(ctx, before, "not sent: the log was paused, or its store failed")
 	k.entry.State = before // also if the store does not know it
-	return k.refuse(*why)
+	return k.refuse(why)
 }
 
 const notSent = "not sent: the store failed"

@@ -14,6 +14,24 @@ import (
 // ErrLate is the error of a write that came too late.
 var ErrLate error = redact.Text("the call was over before its request was written")
 
+// Permission returns the time before which a mutation must begin to leave, or the reason not to send it.
+type Permission func() (before time.Time, err error)
+
+type permissionContext struct{}
+
+// WithPermission returns a context for a mutation that needs permission right before it is sent.
+func WithPermission(ctx context.Context, permission Permission) context.Context {
+	return context.WithValue(ctx, permissionContext{}, permission)
+}
+
+// Permit asks for the permission of [WithPermission]. Without one, a mutation may be sent at any time.
+func Permit(ctx context.Context) (before time.Time, err error) {
+	if permission, ok := ctx.Value(permissionContext{}).(Permission); ok {
+		return permission()
+	}
+	return time.Time{}, nil
+}
+
 // Send is the context of a single request through [Fresh]. Until the request is written, Send ends
 // with its deadline by the clock, and a connection refuses to write the request after the deadline
 // or after End. A timer alone cannot prevent a late write, because a process wakes from a stop
@@ -22,9 +40,11 @@ type Send struct {
 	context.Context //nolint:containedctx // Send is a context
 
 	mu       sync.Mutex
-	conn     *guarded // of the request
-	isShared bool     // conn has other requests
-	left     bool     // a byte of the request may have left
+	before   time.Time // the first byte must leave before; zero for no limit
+	refused  error     // by the permission
+	conn     *guarded  // of the request
+	isShared bool      // conn has other requests
+	left     bool      // a byte of the request may have left
 	written  bool
 	late     bool // the context has ended by the clock, and stays so
 	ended    bool
@@ -34,8 +54,15 @@ type Send struct {
 // httptrace, and of the end of the request.
 func NewSend(ctx context.Context) *Send { return &Send{Context: ctx} }
 
-// Got notes the connection of the request. Over HTTP/1.1 its next bytes are of the request.
+// Got notes the connection of the request, and asks for permission: the request waits for nothing
+// but a stream from now on. Over HTTP/1.1 the next bytes of the connection are of the request.
 func (s *Send) Got(conn net.Conn) {
+	if !s.Left() {
+		before, err := Permit(s.Context) // may take a while: net/http holds no lock in the hook
+		s.mu.Lock()
+		s.before, s.refused = before, err
+		s.mu.Unlock()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ok bool
@@ -78,16 +105,25 @@ func (s *Send) allows() bool {
 	if s.isShared && s.left {
 		return true // the write can be of another request
 	}
-	allowed := !s.ended && !s.late && !s.isOver()
+	allowed := !s.ended && !s.late && !s.isOver() && (s.left || !s.isHeld())
 	s.left = s.left || allowed
 	return allowed
 }
 
-// isOver asks the wall clock too: the monotonic clock stops while a machine sleeps.
 func (s *Send) isOver() bool {
 	at, ok := s.Deadline()
+	return ok && isPast(at)
+}
+
+// isHeld reports whether the permission does not allow the first byte now.
+func (s *Send) isHeld() bool {
+	return s.refused != nil || !s.before.IsZero() && isPast(s.before)
+}
+
+// isPast asks the wall clock too: the monotonic clock stops while a machine sleeps.
+func isPast(at time.Time) bool {
 	now := time.Now()
-	return ok && (now.After(at) || now.Round(0).After(at.Round(0)))
+	return now.After(at) || now.Round(0).After(at.Round(0))
 }
 
 var over = func() <-chan struct{} {
@@ -117,7 +153,7 @@ func (s *Send) Err() error {
 func (s *Send) isLate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.late = s.late || !s.written && s.isOver()
+	s.late = s.late || !s.written && (s.isOver() || !s.left && s.isHeld())
 	return s.late
 }
 
@@ -126,6 +162,13 @@ func (s *Send) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
+}
+
+// Refused returns the reason of the permission not to send the request.
+func (s *Send) Refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
 }
 
 // Left reports whether a byte of the request may have left.

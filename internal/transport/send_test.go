@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -133,6 +134,44 @@ func TestContextThatHasEndedStaysSo(t *testing.T) {
 	send.Wrote()
 	require.ErrorIs(t, send.Err(), context.DeadlineExceeded)
 	<-send.Done()
+}
+
+// TestPermissionHoldsTheFirstByte writes with and without permission. A request whose first byte has
+// left needs no permission.
+func TestPermissionHoldsTheFirstByte(t *testing.T) {
+	refused := errors.New("refused")
+	for _, test := range []struct {
+		name   string
+		before time.Time
+		err    error
+		want   error
+	}{
+		{"allowed", time.Now().Add(time.Hour), nil, nil},
+		{"too late", time.Now().Add(-time.Nanosecond), nil, transport.ErrLate},
+		{"refused", time.Time{}, refused, transport.ErrLate},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			go func() { _, _ = io.Copy(io.Discard, theirs) }()
+			before := test.before
+			send := transport.NewSend(transport.WithPermission(t.Context(), func() (time.Time, error) {
+				return before, test.err
+			}))
+			conn := transport.Guard(ours, send)
+			_, err := io.WriteString(conn, "the head")
+			require.ErrorIs(t, err, test.want)
+			assert.Equal(t, test.want == nil, send.Left())
+			assert.Equal(t, test.want == nil, send.Err() == nil)
+			assert.Equal(t, test.err, send.Refused())
+			if before = time.Now(); test.want == nil {
+				transport.Guard(conn, send)
+				_, err = io.WriteString(conn, "the body")
+				require.NoError(t, err)
+				require.NoError(t, send.Err())
+			}
+		})
+	}
 }
 
 // TestNoDeadlineHoldsNothingBack has a context without a deadline.
