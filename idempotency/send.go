@@ -158,7 +158,12 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		if failed != nil && k.inDoubt {
 			k.rejected(failed)
 		}
-		_ = k.undo(ctx, recordLimit, failure(err))
+		if isGateways && k.canCheck() {
+			// The gateway may have replaced the response to a mutation that happened.
+			_ = k.saveRetrying(ctx, recordLimit, line{State: store.InDoubt, Why: failure(err)})
+		} else {
+			_ = k.undo(ctx, recordLimit, failure(err))
+		}
 		if isGateways && k.data.Doubt.Refused >= k.MaxLateness {
 			refused := k.refuse(Error{kind: errGateway, cause: err})
 			refused.Outcome = failed.Outcome
@@ -179,6 +184,11 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		}
 	}
 	return err
+}
+
+// canCheck reports whether a check can tell whether the last send happened.
+func (k *keyedCall) canCheck() bool {
+	return k.check != nil || k.row.cannotTell(&k.data.Send) == ""
 }
 
 // rejected corrects the error of a rejected resend: an earlier send may have succeeded, or did
