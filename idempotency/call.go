@@ -33,7 +33,11 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	answer, err := k.turns(ctx)
 	switch {
 	case err != nil:
-		k.call.Observe(ctx, ActionRefused, err)
+		logged := err
+		if errors.Is(err, ErrInProgress) || errors.Is(err, ErrLocked) { // usual beside another replica
+			logged = nil
+		}
+		k.call.Observe(ctx, ActionRefused, logged)
 		return nil, err
 	case answer != nil:
 		return answer, nil

@@ -15,7 +15,6 @@ import (
 // Rule is the form of a release. Entries of a release are compared by its rule.
 type Rule int
 
-// The rules.
 const (
 	// Current is the rule of this release.
 	Current Rule = iota

@@ -2,9 +2,9 @@
 // of this library and of contrib pass the same suites:
 //
 //	func TestTokenStoreKeepsItsContract(t *testing.T) {
-//		database := openDatabase(t)
+//		client, _ := startRedis(t)
 //		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-//			return func() lending.TokenStore { return tokenStore(t, database, t.Name()) }
+//			return func() lending.TokenStore { return tokenStore(t, client, t.Name()) }
 //		})
 //	}
 //
