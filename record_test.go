@@ -688,12 +688,13 @@ func TestNullInAListIsAZeroRecord(t *testing.T) {
 	require.Len(t, payments, 4)
 	assert.Equal(t, json.Number(""), payments[1].Amount)
 	assert.Equal(t, json.Number("2"), payments[3].Amount)
-	n := 0
-	for _, err := range lending.AllAs[*payment](client.Loans.AllTransactions(t.Context(), catalog.Loan, nil)) {
-		require.NoError(t, err)
-		n++
+	var broken *lending.PageError // an iterator takes null for no record
+	for _, err := range client.Loans.AllTransactions(t.Context(), catalog.Loan, nil) {
+		if err != nil {
+			require.ErrorAs(t, err, &broken)
+		}
 	}
-	assert.Equal(t, 4, n)
+	require.ErrorContains(t, broken, "[1]: want an object, got null")
 
 	batch := wire.Serve(t, wire.Answer(http.StatusOK, `[{"id":`+someID+`},null]`))
 	applications, err := batch.Applications.ListByPartner(t.Context(), catalog.Partner, nil)
@@ -781,7 +782,7 @@ func TestScalars(t *testing.T) {
 		{"text/plain", `123`, "123"},
 		{"text/plain", "  padded \n", "  padded \n"},
 		{"text/plain", "null", "null"},
-		{"text/plain", "<b>", "<b>"},
+		{"text/plain", "a <b>", "a <b>"},
 	} {
 		t.Run(test.contentType+" "+test.body, func(t *testing.T) {
 			client := wire.Serve(t, wire.Plain(test.contentType, test.body))
