@@ -311,7 +311,7 @@ func TestConfirmationNeedsAUUIDAndNoWords(t *testing.T) {
 		`{"data":NEW,"message":"The withdrawal is on its way","succeeded":true,"errors":[]}`,
 		`{"data":NEW,"message":null,"errors":{ },"isSuccess":"True"}`, `{"id":NEW,"message":"OK","code":0}`,
 		`{"id":NEW,"loanId":HELD,"status":"Completed","fee":0,"dateUTC":"2024-01-02T03:04:05Z","currency":"USD"}`,
-		`{"id":NEW,"success":1,"hasErrors":false,"failed":false,"requiresOtp":false,"errorCode":"0"}`,
+		`{"id":NEW,"success":1,"hasErrors":false,"failed":false,"requiresOtp":false,"errorCode":""}`,
 		`{"id":NEW,"correlationId":NEW,"data":{"amount":1,"parts":[{"amount":1}]}}`,
 
 		// Words of the withdrawal's record that say nothing about the call.
