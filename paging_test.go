@@ -231,7 +231,8 @@ func TestIteratorEndsAtTheTotal(t *testing.T) {
 			service := &script{answer: envelope(450, test.claim)}
 			got, err := numbers(t, service.client(t).Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
 			if test.isShort {
-				require.EqualError(t, err, "lending: page at 450: the service has returned an empty page before the end of the list")
+				require.EqualError(t, err,
+					"lending: page at 450: the service has returned an empty page before the end of the list")
 			} else {
 				require.NoError(t, err)
 			}

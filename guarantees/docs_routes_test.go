@@ -20,29 +20,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 )
 
-const routesHead = `# The 69 routes
-
-A test generates this page: do not edit it. A method belongs to the field of the client with the name before the point, for
-example ` + "`client.Applications.Status`" + `. The effect counts, not the HTTP method: some GETs change state.
-
-| again? | after a lost response, a timeout or a 5xx |
-|---|---|
-| safe | A read, which the client repeats by itself, or a mutation with the same effect twice. The client never repeats a mutation. |
-| check | Read first what the next column names. With an idempotency key, call again with the same key. |
-| person | No published field shows the mutation. With an idempotency key, the key waits for a person, or for your own check. |
-| sign-in | Sign in anew, which can send a code. The session of WithCredentials does so. |
-
-## Near-same names
-
-- **A customer** comes from ` + "`Applications.CreateCustomer`" + `, whose request has the name ` + "`UserRequest`" + `. ` + "`Customers`" + ` only reads.
-- **Three uploads**: ` + "`Applications.SubmitBankStatement`" + ` for a bank statement before an offer, ` + "`Approval.SubmitRequiredDocument`" + ` for an
-  entry of ` + "`Approval.RequiredDocuments`" + `, ` + "`Approval.SubmitDocument`" + ` for any other document. The last two need a valid offer.
-- **Four lists of transactions**: ` + "`Loans.Transactions`" + ` returns a slice, ` + "`Loans.TransactionsPaged`" + ` a page with the length of the list and
-  an order. ` + "`Loans.AllTransactions`" + ` and ` + "`Loans.AllTransactionsPaged`" + ` walk these lists to the end.
-- **Withdrawals**: ` + "`Loans.WithdrawInvoice`" + ` sends a one-time password, and ` + "`Loans.ConfirmInvoiceWithdrawal`" + ` moves the money.
-- **An offer**: ` + "`Applications.Process`" + ` makes an offer, and ` + "`Applications.Offer`" + ` reads the offer, or makes another with Force.
-`
-
 // TestRoutesAreDocumented compares docs/routes.md with the routes, the OpenAPI description, the comments and
 // the Examples.
 func TestRoutesAreDocumented(t *testing.T) {
@@ -50,13 +27,16 @@ func TestRoutesAreDocumented(t *testing.T) {
 	routes := catalog.Routes(t)
 	retries, comments, examples := retriesOf(t), commentsOfMethods(t), examplesOfMethods(t)
 	text, group := strings.Builder{}, ""
-	text.WriteString(routesHead)
+	head, err := os.ReadFile("testdata/routes.head.md")
+	require.NoError(t, err)
+	text.Write(head)
 	for _, name := range slices.Sorted(maps.Keys(routes)) {
 		r := routes[name]
 		service, method, _ := strings.Cut(name, ".")
 		if service != group {
 			group = service
-			fmt.Fprintf(&text, "\n## %s\n\n| method | purpose | route | effect | again? | read that tells | Example |\n|---|---|---|---|---|---|---|\n", service)
+			fmt.Fprintf(&text, "\n## %s\n\n| method | purpose | route | effect | again? | read that tells | Example |\n"+
+				"|---|---|---|---|---|---|---|\n", service)
 		}
 		effect, tells := "mutation", ""
 		if r.Reads {
@@ -73,7 +53,8 @@ func TestRoutesAreDocumented(t *testing.T) {
 	}
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, text.String(), string(written), "to write it anew: go test ./guarantees -run RoutesAreDocumented -update")
+	assert.Equal(t, text.String(), string(written),
+		"to write it anew: go test ./guarantees -run RoutesAreDocumented -update")
 }
 
 // retriesOf returns x-retry of the OpenAPI description by path.
@@ -81,7 +62,8 @@ func retriesOf(t *testing.T) map[string]string {
 	description, err := os.ReadFile("../lendingtest/openapi.yaml")
 	require.NoError(t, err)
 	found := map[string]string{}
-	for _, match := range regexp.MustCompile(`(?ms)^  (/\S+):\n.*?^      x-retry: (.+?)$`).FindAllStringSubmatch(string(description), -1) {
+	retry := regexp.MustCompile(`(?ms)^  (/\S+):\n.*?\n      x-retry: (.+?)$`)
+	for _, match := range retry.FindAllStringSubmatch(string(description), -1) {
 		found[match[1]] = match[2]
 	}
 	return found

@@ -118,7 +118,8 @@ func TestResponsesOfTheHost(t *testing.T) {
 	t.Parallel()
 	routes := catalog.Routes(t)
 	sentinels := map[string]error{
-		"ErrUnauthorized": lending.ErrUnauthorized, "ErrForbidden": lending.ErrForbidden, "ErrRateLimited": lending.ErrRateLimited,
+		"ErrUnauthorized": lending.ErrUnauthorized, "ErrForbidden": lending.ErrForbidden,
+		"ErrRateLimited": lending.ErrRateLimited,
 	}
 	for _, e := range exchanges(t) {
 		t.Run(e.Form+": "+e.Name, func(t *testing.T) {

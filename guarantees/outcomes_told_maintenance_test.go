@@ -65,8 +65,13 @@ func TestEmptyAnswerShowsNoMissingCustomer(t *testing.T) {
 		body    string
 		isFound bool
 	}{
-		{200, "", false}, {200, " ", false}, {202, "", false}, {205, "", false},
-		{204, "", true}, {200, "null", true}, {404, `{"title":"Not Found"}`, true},
+		{200, "", false},
+		{200, " ", false},
+		{202, "", false},
+		{205, "", false},
+		{204, "", true},
+		{200, "null", true},
+		{404, `{"title":"Not Found"}`, true},
 	} {
 		t.Run(fmt.Sprintf("%d %q", test.status, test.body), func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {

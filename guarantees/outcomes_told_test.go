@@ -54,7 +54,8 @@ func TestProblemDetails(t *testing.T) {
 		},
 		{
 			"dictionary", "application/problem+json",
-			`{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4","[1].Lender.DateUTC":["m5"],"OTP":["m6"],"r":["m7\nline"]}}`,
+			`{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4",` +
+				`"[1].Lender.DateUTC":["m5"],"OTP":["m6"],"r":["m7\nline"]}}`,
 			&lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
 				{Field: "", Message: "m4"},
 				{Field: "customerId", Message: "m3"},

@@ -18,7 +18,8 @@ import (
 func older(service *lendingtest.Service) lending.Option {
 	return lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := service.Transport().RoundTrip(r)
-		if err == nil && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusNoContent) && r.Method == http.MethodGet {
+		if err == nil && r.Method == http.MethodGet &&
+			(resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusNoContent) {
 			_ = resp.Body.Close()
 			resp.StatusCode, resp.Header, resp.Body = http.StatusNotFound, http.Header{}, http.NoBody
 		}
@@ -28,7 +29,8 @@ func older(service *lendingtest.Service) lending.Option {
 
 // TestChecksBelieveAnEmpty404 only as measured, or beside another read of the check that found its record.
 func TestChecksBelieveAnEmpty404(t *testing.T) {
-	const create, process = "POST /api/Application/create-customer", "GET /api/Application/process-application/{applicationId}"
+	const create = "POST /api/Application/create-customer"
+	const process = "GET /api/Application/process-application/{applicationId}"
 	for _, test := range []struct {
 		name, route string
 		missing     bool

@@ -145,7 +145,8 @@ func (w withdrawal) until(step func() error) error {
 	return step()
 }
 
-// TestDateThatADatabaseHasKeptIsTheSame confirms with a time in nanoseconds, and again with the time as PostgreSQL keeps it.
+// TestDateThatADatabaseHasKeptIsTheSame confirms with a time in nanoseconds, and again with the time as
+// PostgreSQL keeps it.
 func TestDateThatADatabaseHasKeptIsTheSame(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()

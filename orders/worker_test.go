@@ -620,9 +620,13 @@ func TestFailedPassIsTriedAgain(t *testing.T) {
 		s.set("a", true)
 		bubble.Elapse(10 * time.Second)
 		assert.Len(t, s.at("a"), 1)
+		s.mu.Lock()
 		require.Len(t, s.results, 4)
 		assert.True(t, s.results[0].Order == "" && s.results[0].Err != nil)
+		s.mu.Unlock()
 		bubble.Elapse(time.Minute)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		require.Len(t, lists, 6)
 		assert.LessOrEqual(t, lists[5].Sub(lists[4]), time.Second)
 	})
@@ -633,7 +637,9 @@ func TestFailedPassIsTriedAgain(t *testing.T) {
 func TestReviewIsReportedOnceAsNew(t *testing.T) {
 	for _, by := range []string{"a call", "Check"} {
 		t.Run(by, func(t *testing.T) {
-			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) { reviewIsReportedOnceAsNew(t, service, by == "Check") })
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				reviewIsReportedOnceAsNew(t, service, by == "Check")
+			})
 		})
 	}
 }

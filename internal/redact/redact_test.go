@@ -94,7 +94,10 @@ func TestPlain(t *testing.T) {
 		name, want string
 		err        error
 	}{
-		{"words", "mock: requested interaction (POST) isn't there", errors.New("mock: requested interaction (POST) isn't there")},
+		{
+			"words", "mock: requested interaction (POST) isn't there",
+			errors.New("mock: requested interaction (POST) isn't there"),
+		},
 		{"innermost", "no stub", fmt.Errorf("SHHH: %w", errors.New("no stub"))},
 		{"digits", "", errors.New("no stub for 42")},
 		{"address", "", errors.New("no stub for a@b")},

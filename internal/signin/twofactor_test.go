@@ -215,7 +215,9 @@ func TestTwoFactorMayNotUseItsClient(t *testing.T) {
 		want error
 	}{
 		{"reads", read, signin.ErrReentered},
-		{"signs in", func(ctx context.Context, client *lending.Client) error { return client.Session().SignIn(ctx) }, signin.ErrReentered},
+		{"signs in", func(ctx context.Context, client *lending.Client) error {
+			return client.Session().SignIn(ctx)
+		}, signin.ErrReentered},
 		{"closes", func(_ context.Context, client *lending.Client) error { client.Close(); return nil }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

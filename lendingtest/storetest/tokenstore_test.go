@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 type flawedTokens struct {
 	lending.TokenStore
 	flaw  string
-	owner string              // the last owner
-	fence int64               // of the last lease
-	seen  lending.StoredToken // the last that this process saved
+	owner string                              // the last owner
+	fence int64                               // of the last lease
+	seen  atomic.Pointer[lending.StoredToken] // the last that this process saved
 }
 
 func openTokens(flaw string) func() lending.TokenStore {
@@ -43,7 +44,10 @@ func (f *flawedTokens) Load(ctx context.Context) (lending.StoredToken, error) {
 		later, _ := f.TokenStore.Load(ctx)
 		kept.Data = later.Data
 	case f.flaw == "caches what it has loaded":
-		return f.seen, nil
+		if seen := f.seen.Load(); seen != nil {
+			return *seen, nil
+		}
+		return lending.StoredToken{}, nil
 	}
 	return kept, err
 }
@@ -60,7 +64,9 @@ func (f *flawedTokens) Save(ctx context.Context, token lending.StoredToken) erro
 		pause()
 	}
 	err := f.TokenStore.Save(ctx, token)
-	f.seen = token
+	if f.flaw == "caches what it has loaded" {
+		f.seen.Store(&token)
+	}
 	if f.flaw == "keeps what it refuses" && err != nil {
 		token.Fence = kept.Fence
 		_ = f.TokenStore.Save(ctx, token)
