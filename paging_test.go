@@ -256,7 +256,10 @@ func TestIteratorNeverEndsShort(t *testing.T) {
 		name, page, want string
 		skip             int
 	}{
-		{"an empty page", `{"data":[],"totalCount":500}`, "the service has returned an empty page before the end of the list", 200},
+		{
+			"an empty page", `{"data":[],"totalCount":500}`,
+			"the service has returned an empty page before the end of the list", 200,
+		},
 		{"null", `{"data":[{},null],"totalCount":500}`, "[1]: want an object, got null", 200},
 		{"the list has become shorter", `{"data":[],"totalCount":199}`, "", 0},
 	} {

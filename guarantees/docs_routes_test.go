@@ -59,6 +59,7 @@ func TestRoutesAreDocumented(t *testing.T) {
 
 // retriesOf returns x-retry of the OpenAPI description by path.
 func retriesOf(t *testing.T) map[string]string {
+	t.Helper()
 	description, err := os.ReadFile("../lendingtest/openapi.yaml")
 	require.NoError(t, err)
 	found := map[string]string{}
@@ -86,6 +87,7 @@ func rootFiles(t *testing.T, tests bool) map[string]*ast.File {
 
 // commentsOfMethods returns the first sentence of each method of a service, without its name.
 func commentsOfMethods(t *testing.T) map[string]string {
+	t.Helper()
 	files := rootFiles(t, false)
 	link, found := regexp.MustCompile(`\[\*?([\w.]+)\]`), map[string]string{}
 	for _, file := range files {
@@ -108,6 +110,7 @@ func commentsOfMethods(t *testing.T) map[string]string {
 
 // examplesOfMethods returns for each method of a service the name of the first Example that calls the method.
 func examplesOfMethods(t *testing.T) map[string]string {
+	t.Helper()
 	files := rootFiles(t, true)
 	found := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {

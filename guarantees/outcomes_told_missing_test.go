@@ -36,7 +36,7 @@ func TestMissingRecordsAsMeasured(t *testing.T) {
 			{"a 400", 400, wire.Reply(400, ""), true},
 			{"a page", 404, wire.Reply(404, "<h1>404</h1>"), false},
 			{"cut", 404, func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: 404, Body: brokenBody{}}, nil
+				return &http.Response{StatusCode: http.StatusNotFound, Body: brokenBody{}}, nil
 			}, false},
 		} {
 			t.Run(name+" "+test.name, func(t *testing.T) {
