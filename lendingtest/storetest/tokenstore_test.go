@@ -13,9 +13,22 @@ import (
 type flawedTokens struct {
 	lending.TokenStore
 	flaw  string
-	owner string                              // the last owner
-	fence int64                               // of the last lease
+	lease atomic.Pointer[lease]               // the last
 	seen  atomic.Pointer[lending.StoredToken] // the last that this process saved
+}
+
+// lease is a lease that a store has given.
+type lease struct {
+	owner string
+	fence int64
+}
+
+// held returns the last lease, or none.
+func (f *flawedTokens) held() lease {
+	if last := f.lease.Load(); last != nil {
+		return *last
+	}
+	return lease{}
 }
 
 func openTokens(flaw string) func() lending.TokenStore {
@@ -38,7 +51,7 @@ func (f *flawedTokens) Load(ctx context.Context) (lending.StoredToken, error) {
 	kept, err := f.TokenStore.Load(ctx)
 	switch {
 	case f.flaw == "shows a lease as a token" && kept.Fence == 0:
-		kept.Fence = f.fence
+		kept.Fence = f.held().fence
 	case f.flaw == "reads the fence before the text":
 		wait(3 * time.Millisecond)
 		later, _ := f.TokenStore.Load(ctx)
@@ -57,7 +70,7 @@ func (f *flawedTokens) Save(ctx context.Context, token lending.StoredToken) erro
 	switch text := token.Data.Reveal(); {
 	case f.flaw == "cuts a text":
 		token.Data = lending.NewSecret(text[:min(len(text), 4096)])
-	case f.flaw == "saves for the owner of the lease alone" && (f.owner == "" || token.Fence < f.fence),
+	case f.flaw == "saves for the owner of the lease alone" && (f.held().owner == "" || token.Fence < f.held().fence),
 		f.flaw == "refuses an equal fence" && token.Fence == kept.Fence:
 		return lending.ErrFenced
 	case f.flaw == "reads the fence before the text":
@@ -79,36 +92,36 @@ func (f *flawedTokens) Acquire(ctx context.Context, owner string, ttl time.Durat
 	switch {
 	case f.flaw == "has leases that do not end":
 		ttl = 1000 * long
-	case f.flaw == "does not prolong" && owner == f.owner:
+	case f.flaw == "does not prolong" && owner == f.held().owner:
 		ttl = min(ttl, short)
-	case f.flaw == "does not shorten" && owner == f.owner:
+	case f.flaw == "does not shorten" && owner == f.held().owner:
 		ttl = max(ttl, long)
 	case f.flaw == "ends a lease early":
 		ttl /= 2
 	}
-	last := f.owner
+	last := f.held().owner
 	fence, err := f.TokenStore.Acquire(ctx, owner, ttl)
 	switch {
 	case f.flaw == "gives many the lease" && err != nil && asked == long:
-		return f.fence, nil
+		return f.held().fence, nil
 	case err != nil:
 		return fence, err
 	case f.flaw == "gives an owner the fence that it had" && owner == last:
-		fence = f.fence
+		fence = f.held().fence
 	case f.flaw == "gives the owner another fence" && owner == last:
 		fence++
 	}
-	f.owner, f.fence = owner, fence
+	f.lease.Store(&lease{owner, fence})
 	return fence, nil
 }
 
 func (f *flawedTokens) Release(ctx context.Context, owner string) error {
 	switch {
 	case f.flaw == "lets anybody release":
-		owner = f.owner
+		owner = f.held().owner
 	case f.flaw == "does not release":
 		return nil
-	case f.flaw == "fails to release what is another's" && owner != f.owner:
+	case f.flaw == "fails to release what is another's" && owner != f.held().owner:
 		return lending.ErrLeaseHeld
 	}
 	return f.TokenStore.Release(ctx, owner)
