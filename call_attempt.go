@@ -63,7 +63,8 @@ type exchange struct {
 // sends counts what the transport does with the request in all attempts. The hooks may run after
 // an attempt has returned.
 type sends struct {
-	mutation *transport.Send    // nil for a caller's transport
+	own      transport.Send     // in the allocation of the call, since a mutation has a single attempt
+	mutation *transport.Send    // own; nil for a read, and for a caller's transport
 	use      transport.Use      // of the last connection of a read
 	stop     context.CancelFunc // ends the call
 
@@ -183,7 +184,7 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 			return 0, "", err
 		}
 	default:
-		x.sends.mutation = transport.NewSend(ctx)
+		x.sends.own.Context, x.sends.mutation = ctx, &x.sends.own
 		defer x.sends.mutation.End()
 		if ctx, err = x.sends.mutation, x.sends.mutation.Err(); err != nil {
 			return 0, "", err
