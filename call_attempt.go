@@ -184,7 +184,7 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 			return 0, "", err
 		}
 	default:
-		x.sends.own.Context, x.sends.mutation = ctx, &x.sends.own
+		x.sends.mutation = x.sends.own.Start(ctx)
 		defer x.sends.mutation.End()
 		if ctx, err = x.sends.mutation, x.sends.mutation.Err(); err != nil {
 			return 0, "", err

@@ -50,9 +50,12 @@ type Send struct {
 	ended    bool
 }
 
-// NewSend returns the context of a request. The caller has to tell Send of the hooks of package
-// httptrace, and of the end of the request.
-func NewSend(ctx context.Context) *Send { return &Send{Context: ctx} }
+// Start makes s the context of a request, in place of ctx, and returns s. The caller has to tell Send of
+// the hooks of package httptrace, and of the end of the request.
+func (s *Send) Start(ctx context.Context) *Send {
+	s.Context = ctx
+	return s
+}
 
 // Got notes the connection of the request, and asks for permission: the request waits for nothing
 // but a stream from now on. Over HTTP/1.1 the next bytes of the connection are of the request.

@@ -45,7 +45,7 @@ func TestNothingIsWrittenAfterTheDeadline(t *testing.T) {
 						<-time.After(time.Until(at) + time.Millisecond)
 					}
 				}
-				send := transport.NewSend(httptrace.WithClientTrace(lateTimer{t.Context(), at}, &httptrace.ClientTrace{
+				send := new(transport.Send).Start(httptrace.WithClientTrace(lateTimer{t.Context(), at}, &httptrace.ClientTrace{
 					GotConn:          func(httptrace.GotConnInfo) { over("GotConn") },
 					WroteHeaderField: func(string, []string) { over("WroteHeaderField") },
 				}))
@@ -76,7 +76,7 @@ func TestWrittenRequestIsAnsweredAfterAStop(t *testing.T) {
 			fresh := transport.NewFresh(s.like, true)
 			defer fresh.CloseIdleConnections()
 			at := time.Now().Add(time.Second)
-			send := transport.NewSend(httptrace.WithClientTrace(lateTimer{t.Context(), at}, &httptrace.ClientTrace{
+			send := new(transport.Send).Start(httptrace.WithClientTrace(lateTimer{t.Context(), at}, &httptrace.ClientTrace{
 				GotFirstResponseByte: func() { <-time.After(time.Until(at) + time.Millisecond) },
 			}))
 			_, _, err := post(send, fresh, s.URL, false)
@@ -107,7 +107,7 @@ func TestConnectionGuardsItsRequest(t *testing.T) {
 			ours, theirs := net.Pipe()
 			defer theirs.Close()
 			go func() { _, _ = io.Copy(io.Discard, theirs) }()
-			send := transport.NewSend(lateTimer{t.Context(), test.deadline})
+			send := new(transport.Send).Start(lateTimer{t.Context(), test.deadline})
 			conn := transport.Guard(ours, send)
 			if test.hasEnded {
 				send.End()
@@ -129,7 +129,7 @@ func TestConnectionGuardsItsRequest(t *testing.T) {
 // A request is written between two questions of net/http, after the deadline by the clock. Package
 // context panics if Err is nil after Done.
 func TestContextThatHasEndedStaysSo(t *testing.T) {
-	send := transport.NewSend(lateTimer{t.Context(), time.Now().Add(-time.Nanosecond)})
+	send := new(transport.Send).Start(lateTimer{t.Context(), time.Now().Add(-time.Nanosecond)})
 	<-send.Done()
 	send.Wrote()
 	require.ErrorIs(t, send.Err(), context.DeadlineExceeded)
@@ -155,7 +155,7 @@ func TestPermissionHoldsTheFirstByte(t *testing.T) {
 			defer theirs.Close()
 			go func() { _, _ = io.Copy(io.Discard, theirs) }()
 			before := test.before
-			send := transport.NewSend(transport.WithPermission(t.Context(), func() (time.Time, error) {
+			send := new(transport.Send).Start(transport.WithPermission(t.Context(), func() (time.Time, error) {
 				return before, test.err
 			}))
 			conn := transport.Guard(ours, send)
@@ -179,6 +179,6 @@ func TestNoDeadlineHoldsNothingBack(t *testing.T) {
 	s := serve(t, true)
 	fresh := transport.NewFresh(s.like, true)
 	defer fresh.CloseIdleConnections()
-	_, _, err := post(transport.NewSend(t.Context()), fresh, s.URL, false)
+	_, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL, false)
 	require.NoError(t, err)
 }

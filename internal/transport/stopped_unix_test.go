@@ -94,7 +94,7 @@ func sendStopped(ctx context.Context, address, certificate string) {
 	var answered atomic.Int32
 	for range inFlight {
 		all.Go(func() {
-			send := transport.NewSend(ctx)
+			send := new(transport.Send).Start(ctx)
 			defer send.End()
 			if _, _, err := post(send, fresh, address+"/wait", false); err == nil {
 				answered.Add(1)
@@ -103,7 +103,7 @@ func sendStopped(ctx context.Context, address, certificate string) {
 	}
 	input := bufio.NewReader(os.Stdin)
 	_, _ = input.ReadString('\n')
-	send := transport.NewSend(httptrace.WithClientTrace(lateTimer{ctx, time.Now().Add(patience)}, &httptrace.ClientTrace{
+	send := new(transport.Send).Start(httptrace.WithClientTrace(lateTimer{ctx, time.Now().Add(patience)}, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
 			once.Do(func() { // net/http may open another connection after the stop
 				_, _ = fmt.Fprintln(os.Stdout, "connected")
