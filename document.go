@@ -2,6 +2,7 @@ package lending
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -37,7 +38,8 @@ const expectAbove = 256 << 10
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
 // the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. After an error the
 // client seeks an [io.Seeker] back to its position before the upload. For any other Content that was
-// read, [NextOf] says stop: open the document again. If ctx has no deadline, an upload ends after two minutes without progress. If ctx ends, or the service responds early,
+// read, [NextOf] says stop: open the document again. If ctx has no deadline, an upload ends after
+// two minutes without progress. If ctx ends, or the service responds early,
 // the upload does not wait for a Content that blocks: its Read may continue.
 //
 // If a file is larger than 256 KiB, or its size is unknown, the client first asks the service
@@ -255,11 +257,15 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	select {
 	case err = <-read:
 	case <-ctx.Done():
-		u.start = -1 // the abandoned Read moves the position
-		return ctx.Err()
+		select {
+		case err = <-read:
+		case <-time.After(rewindWait):
+			u.start = -1 // the abandoned Read moves the position
+			err = errOver
+		}
 	}
 	if err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	_, _ = w.Write(sum.Sum(nil))
 	_, err = seeker.Seek(at, io.SeekStart)

@@ -129,9 +129,19 @@ func (b blockedFile) Read(p []byte) (int, error) {
 }
 
 // TestBlockedReadIsNotRepeated ends an upload whose Read still blocks: the Read could move the position later.
+// The client waits a second for the Read.
 func TestBlockedReadIsNotRepeated(t *testing.T) {
-	for _, key := range []string{"", "the/key"} {
-		t.Run("key "+key, func(t *testing.T) {
+	for _, test := range []struct {
+		name, key string
+		opens     time.Duration // after the deadline; 0 for never
+		retries   bool
+	}{
+		{name: "without a key"},
+		{name: "with a key", key: "the/key"},
+		{name: "for a moment, without a key", opens: time.Second / 2, retries: true},
+		{name: "for a moment, with a key", key: "the/key", opens: time.Second / 2, retries: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
 					lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
@@ -142,15 +152,21 @@ func TestBlockedReadIsNotRepeated(t *testing.T) {
 				content := blockedFile{bytes.NewReader(file(1000)), make(chan struct{})}
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
-				if key != "" {
-					ctx = lending.WithIdempotencyKey(ctx, key)
+				if test.key != "" {
+					ctx = lending.WithIdempotencyKey(ctx, test.key)
+				}
+				if test.opens > 0 {
+					time.AfterFunc(time.Minute+test.opens, func() { close(content.open) })
 				}
 				start := time.Now()
 				err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.LessOrEqual(t, time.Since(start), time.Minute+time.Second)
-				assert.Equal(t, lending.Next{}, lending.NextOf(err), "%v", err)
-				close(content.open)
+				assert.Equal(t, test.retries, lending.NextOf(err).Retry, "%v", err)
+				if !test.retries {
+					assert.Equal(t, lending.Next{}, lending.NextOf(err), "%v", err)
+					close(content.open)
+				}
 			})
 		})
 	}

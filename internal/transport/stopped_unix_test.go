@@ -103,7 +103,8 @@ func sendStopped(ctx context.Context, address, certificate string) {
 	}
 	input := bufio.NewReader(os.Stdin)
 	_, _ = input.ReadString('\n')
-	send := new(transport.Send).Start(httptrace.WithClientTrace(lateTimer{ctx, time.Now().Add(patience)}, &httptrace.ClientTrace{
+	late := lateTimer{ctx, time.Now().Add(patience)}
+	send := new(transport.Send).Start(httptrace.WithClientTrace(late, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
 			once.Do(func() { // net/http may open another connection after the stop
 				_, _ = fmt.Fprintln(os.Stdout, "connected")

@@ -214,7 +214,7 @@ func TestPageOfAnotherIsNotShown(t *testing.T) {
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
 	b := browser.open(t, server.URL+"/ops/", 900, false)
 	for name, other := range map[string]http.HandlerFunc{
 		"a sign-in":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<h1>Sign in</h1>") },
@@ -242,7 +242,7 @@ func TestPersonSignsIn(t *testing.T) {
 		Sessions: map[string]*lending.Session{"acme": client.Session()},
 		Who:      func(*http.Request) (string, bool) { return "dora", true }, Logger: slog.New(slog.DiscardHandler),
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
 	b := browser.open(t, server.URL+"/ops/", 320, false)
 	b.tabTo("#session button")
 	b.press("Enter")

@@ -130,7 +130,7 @@ func TestOtherSitesControlNothing(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("<title>other</title>"))
 	}))
-	defer other.Close()
+	t.Cleanup(other.Close)
 	port := s.url[strings.LastIndex(s.url, ":"):]
 	b := browser.open(t, other.URL, 800, false)
 	for _, headers := range []string{`{}`, `{"Content-Type": "application/json"}`} {
