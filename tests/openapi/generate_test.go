@@ -4,9 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	_ "github.com/oapi-codegen/runtime" // of the generated client
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,4 +35,23 @@ func TestGeneratedClientsCompile(t *testing.T) {
 		run(t, filepath.Join(programs, "openapi-typescript"), document, "-o", types)
 		run(t, filepath.Join(programs, "tsc"), "--noEmit", "--strict", types)
 	})
+}
+
+// TestDescriptionIsTakenByNSwag holds what NSwag 14.8, a generator of .NET, needs: callbacks in place, statuses
+// by number, and no readOnly property in required.
+func TestDescriptionIsTakenByNSwag(t *testing.T) {
+	doc, all := load(t)
+	for id, op := range all {
+		for status := range op.Responses.Map() {
+			assert.Regexp(t, `^(\d{3}|default)$`, status, id)
+		}
+		for name, callback := range op.Callbacks {
+			assert.Empty(t, callback.Ref, "%s: %s", id, name)
+		}
+	}
+	for name, schema := range doc.Components.Schemas {
+		for field, property := range schema.Value.Properties {
+			assert.False(t, property.Value.ReadOnly && slices.Contains(schema.Value.Required, field), "%s.%s", name, field)
+		}
+	}
 }

@@ -151,7 +151,7 @@ func confirmation(amount, rate, otp string) string {
 func (s *suite) deliveries(secret string) {
 	s.Helper()
 	require.NoError(s, s.service.Wait(s.Context()))
-	event := slices.Collect(maps.Values(s.doc.Components.Callbacks["event"].Value.Map()))[0].Post
+	event := slices.Collect(maps.Values(s.operations["register"].Callbacks["event"].Value.Map()))[0].Post
 	envelope := event.RequestBody.Value.Content["application/json"].Schema.Value
 	signature := event.Parameters[0].Value
 	require.Equal(s, "abp-webhook-signature", signature.Name)
