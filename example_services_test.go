@@ -462,6 +462,22 @@ func ExampleAllAs() {
 	// Output: 1000.00 10000 <nil>
 }
 
+// A wrong name decodes as an empty field: no error, and no amount. In a test, Missing names the field.
+func ExampleMissing() {
+	client, id := ledger(1)
+	type Payment struct {
+		ID    string      `json:"id"`
+		Total json.Number `json:"total"`
+	}
+	transactions, err := client.Loans.Transactions(context.Background(), id, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lending.Missing[Payment](transactions...))
+	// Output: [total]
+}
+
 // A mutation has happened although its response does not decode. The error has the response.
 func ExampleDecodeError() {
 	_, client := demo()

@@ -267,6 +267,23 @@ func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) i
 	}
 }
 
+// Missing returns the JSON names of the tagged fields of T that none of the records has, for a test of guessed names:
+//
+//	assert.Empty(t, lending.Missing[Payment](payments...))
+//
+// Decoding ignores a wrong name, and leaves the field empty. A null counts as a value. Fields of an
+// inner struct have the names of the path, for example "lines.count". Give records with a value
+// for every field, for example of lendingtest.
+func Missing[T any, R interface{ Raw() json.RawMessage }](records ...R) []string {
+	texts := make([]json.RawMessage, 0, len(records))
+	for _, record := range records {
+		if raw := record.Raw(); jsonsplit.Valid(raw) {
+			texts = append(texts, raw)
+		}
+	}
+	return jsonplan.Missing(reflect.TypeFor[T](), texts)
+}
+
 // DecodeError names the record and the field that do not decode into a type of the caller. The
 // text names types and fields, and never shows a value or the key of a map:
 //

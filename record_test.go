@@ -668,6 +668,60 @@ func TestMisfitsInDeepTextsCostLittle(t *testing.T) {
 }
 
 // TestNullInAListIsAZeroRecord: one hole does not lose the list.
+func TestMissingNamesGuessedFields(t *testing.T) {
+	type line struct {
+		Count int   `json:"count"`
+		Whole *line `json:"whole"`
+	}
+	type shared struct {
+		Total json.Number `json:"total"`
+	}
+	type guess struct {
+		ID     string          `json:"id"`
+		Note   *string         `json:"note,omitempty"`
+		Lines  []*line         `json:"lines"`
+		ByName map[string]line `json:"byName"`
+		Posted lending.Time    `json:"posted"`
+		Whole  lending.Record  `json:"-"`
+		Label  string          // of the caller
+		shared
+	}
+	all := []string{"id", "note", "lines", "byName", "posted", "total"}
+	for _, tt := range []struct {
+		records string
+		want    []string
+	}{
+		{`[]`, all},
+		{`[{}]`, all},
+		{`[null, 7, "id"]`, all},
+		{`[{"ID": 1, "Total": 2}, {"note": null, "posted": {}}]`, []string{"lines", "byName"}},
+		{`[{"id": 1, "note": 1, "posted": 1, "total": 1, "lines": [], "byName": null}]`, nil},
+		{
+			`[{"id": 1, "note": 1, "posted": 1, "total": 1, "lines": [null, {"count": 1}], "byName": {"a": {"counts": 1}}}]`,
+			[]string{"lines.whole", "byName.count", "byName.whole"},
+		},
+		{
+			`[{"id": 1, "note": 1, "posted": 1, "total": 1, "lines": [{}, {"count": 1, "whole": {"whole": 1}}],
+			"byName": {"a": {"count": 1}, "b": {"whole": {"count": 1}}}}]`,
+			[]string{"lines.whole.count", "byName.whole.whole"},
+		},
+	} {
+		t.Run(tt.records, func(t *testing.T) {
+			var records []lending.Record
+			require.NoError(t, json.Unmarshal([]byte(tt.records), &records))
+			assert.Equal(t, tt.want, lending.Missing[guess](records...))
+			assert.Equal(t, tt.want, lending.Missing[*guess](records...))
+		})
+	}
+	assert.Equal(t, []string{"id"}, lending.Missing[struct {
+		ID string `json:"id"`
+	}](lending.NewRecord([]byte("{")), lending.Record{}), "no JSON")
+	assert.Equal(t, []string{"amount"}, lending.Missing[struct {
+		ID     string      `json:"id"`
+		Amount json.Number `json:"amount"`
+	}](&lending.UserResponse{Record: lending.NewRecord([]byte(` {"id": 1}`))}), "a typed record")
+}
+
 func TestNullInAListIsAZeroRecord(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("skip") != "" {

@@ -25,6 +25,7 @@ func TestJourneyTakesEveryRoute(t *testing.T) {
 	for _, route := range r.Routes() {
 		assert.NotZero(t, r.Executed(route), route)
 	}
+	fieldsPage(t, r)
 }
 
 // journey takes the steps of testdata/journey.txt.
