@@ -33,7 +33,8 @@ const personPace = 15 * time.Minute
 //	an argument, a signature                                     stop
 //	a sign-in that failed or is paused                           retry after the pause
 //	a sign-in that was refused, or needs a two-factor code       person, retry after the pause
-//	idempotency: in progress, in doubt, locked, paused           retry after RetryAfter or 1 minute
+//	idempotency: another call is in flight                       retry
+//	idempotency: in doubt, locked, paused                        retry after RetryAfter or 1 minute
 //	idempotency: answer lost, a later call may find it           retry after RetryAfter
 //	idempotency: needs review, answer lost for good              person, retry after 15 minutes
 //	idempotency: the key belongs to another request or account   stop

@@ -92,6 +92,21 @@ func (d *desk) status() error {
 	return err
 }
 
+// besideTheCallOf creates an application while a call with a key waits for its response.
+func besideTheCallOf(key string) func(d *desk) error {
+	return func(d *desk) error {
+		d.Fail(nextCreate, lendingtest.Fault{DelayBefore: time.Minute})
+		first := *d
+		var stop context.CancelFunc
+		first.ctx, stop = context.WithTimeout(d.ctx, 50*time.Second)
+		go func() { defer stop(); _ = first.create(key) }()
+		bubble.Elapse(20 * time.Second)
+		err := d.create("k")
+		assert.ErrorContains(d.t, err, "call again, the other call ends within 30s")
+		return err
+	}
+}
+
 // creating returns the error of a mutation with this fault, with a key and without.
 func creating(key string, fault lendingtest.Fault) func(*desk) error {
 	return func(d *desk) error {
@@ -241,15 +256,8 @@ var nextTests = []struct {
 		require.Equal(d.t, 1, fake.Must(d.log.Erase(d.ctx, idempotency.Decision{By: "kim", Why: "request 4711"}, ids...)))
 		return d.create("k")
 	}, stop},
-	{"in progress", "ErrInProgress", func(d *desk) error {
-		d.Fail(nextCreate, lendingtest.Fault{DelayBefore: time.Minute})
-		first := *d
-		var stop context.CancelFunc
-		first.ctx, stop = context.WithTimeout(d.ctx, 50*time.Second)
-		go func() { defer stop(); _ = first.create("k") }()
-		bubble.Elapse(20 * time.Second)
-		return d.create("k")
-	}, after(30 * time.Second)},
+	{"in progress", "ErrInProgress", besideTheCallOf("k"), retry},
+	{"locked by a call in flight", "ErrLocked", besideTheCallOf("another"), retry},
 	{
 		"in progress, nobody says for how long", "", given(fmt.Errorf("step: %w", idempotency.ErrInProgress)),
 		after(time.Minute),

@@ -103,7 +103,7 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 		k.data.Doubt.Happened = true
 	case store.Sent:
 		if idle < 0 {
-			return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: -idle})
+			return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: -idle, inFlight: true})
 		}
 	case store.InDoubt, store.NeedsReview:
 	}

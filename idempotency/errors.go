@@ -97,11 +97,12 @@ type Error struct {
 	Key        string        // the key of the mutation; empty for [Log.Pause], and if the store fails outside a call
 	Held       string        // with ErrLocked: the key of the other mutation
 	Why        string        // details for a person; may be empty
-	RetryAfter time.Duration // the wait before the next call; 0 if unknown
+	RetryAfter time.Duration // the longest useful wait before the next call; 0 if unknown
 
 	safe
-	kind  error
-	cause error // the hidden error of a store or a check
+	kind     error
+	cause    error // the hidden error of a store or a check
+	inFlight bool  // another call waits for its response, for RetryAfter at most
 }
 
 // Error names the key, the reason and the next step.
@@ -120,8 +121,11 @@ func (e *Error) Error() string {
 	if e.cause != nil {
 		text += ": " + redact.Describe(e.cause)
 	}
-	if e.RetryAfter > 0 {
-		text += fmt.Sprintf("; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
+	within := max(e.RetryAfter.Round(time.Second), time.Second)
+	if e.inFlight {
+		text += fmt.Sprintf("; call again, the other call ends within %v", within)
+	} else if e.RetryAfter > 0 {
+		text += fmt.Sprintf("; retry after %v", within)
 	} else if reason, ok := errors.AsType[*reason](e.kind); ok {
 		text += reason.step
 	}
@@ -134,7 +138,8 @@ const prefix = "lending/idempotency: "
 func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
 
 // Next returns the decision for [lending.NextOf]. A retry waits for RetryAfter, or for 1 minute
-// if RetryAfter is 0.
+// if RetryAfter is 0. The wait for a call in flight has no time: the call can end at any moment, and
+// a try sends nothing.
 func (e *Error) Next() lending.Next {
 	next := lending.NextOf(e.kind)
 	if errors.Is(e.kind, errCheckBefore) {
@@ -148,6 +153,9 @@ func (e *Error) Next() lending.Next {
 	}
 	if next.Retry && e.RetryAfter > 0 {
 		next.After = e.RetryAfter
+	}
+	if e.inFlight {
+		next.After = 0
 	}
 	return next
 }

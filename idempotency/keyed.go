@@ -116,7 +116,9 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 	if e.Outcome = outcome; errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free {
 		e.Outcome = lending.OutcomeUnknown // both addresses can lead to the same service
 	}
-	e.RetryAfter = max(e.RetryAfter, why.RetryAfter)
+	if !why.inFlight {
+		e.RetryAfter = max(e.RetryAfter, why.RetryAfter)
+	}
 	return e
 }
 

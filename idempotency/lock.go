@@ -51,7 +51,7 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		held.Why = why
 	}
 	if wait > 0 {
-		held.cause, held.RetryAfter = err, wait
+		held.cause, held.RetryAfter, held.inFlight = err, wait, of.idle(other) < 0
 		return k.refuse(held)
 	}
 	return k.unsaved(err)

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ import (
 	partner "github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
@@ -147,7 +149,7 @@ func (c *crowd) onboard(t *testing.T, order partner.Order) {
 				order.End(err)
 				require.Equal(t, partner.Open, order.State, err)
 			}
-			bubble.Elapse(max(next.After, time.Second))
+			bubble.Elapse(cmp.Or(next.After, backoff.Doubled(tries, time.Second, 5*time.Minute)))
 		}
 	}
 }
