@@ -190,17 +190,15 @@ func isUnborn(err error) bool {
 	return strings.Contains(err.Error(), "http2: client conn could not be established")
 }
 
-// unprocessed are the words of net/http for a request of HTTP/2 that the server did not process
-// (RFC 9113, 6.8 and 8.7). The errors have no exported type, and can be part of another error.
-var unprocessed = []string{
-	"http2: Transport received Server's graceful shutdown GOAWAY",
-	"; REFUSED_STREAM; received from peer",
-}
+// unprocessed are the words of net/http for a request of HTTP/2 that a graceful GOAWAY left out: the server
+// did not process the request (RFC 9113, 6.8). The error has no exported type, and can be part of another error.
+const unprocessed = "http2: Transport received Server's graceful shutdown GOAWAY"
 
-// IsUnprocessed reports whether the server did not process the request, in its own words. If a version
-// of net/http changes the words, the outcome is unknown.
+// IsUnprocessed reports whether the server did not process the request, in the words of net/http. If a version
+// of net/http changes the words, the outcome is unknown. REFUSED_STREAM says the same (RFC 9113, 8.7), but
+// haproxy resets streams with this code after the service has executed the request and hung up.
 func IsUnprocessed(err error) bool {
-	return err != nil && slices.ContainsFunc(unprocessed, func(words string) bool { return strings.Contains(err.Error(), words) })
+	return err != nil && strings.Contains(err.Error(), unprocessed)
 }
 
 // isTooLong reports whether the head of the request is above the limit of the server.
