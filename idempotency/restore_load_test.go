@@ -177,7 +177,7 @@ func (f *fleet) roundTrip(r *http.Request) (*http.Response, error) {
 // run carries an order out until the fleet crashes.
 func (f *fleet) run(t *testing.T, id string) {
 	t.Helper()
-	phone := func(_ context.Context, _ partner.Order, loan lending.LoanID) (lending.Secret, error) {
+	phone := func(_ context.Context, _ partner.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
 		return lending.NewSecret(f.service.OTP(loan.String())), nil
 	}
 	for !f.crashed.Load() {
@@ -188,7 +188,7 @@ func (f *fleet) run(t *testing.T, id string) {
 			return
 		}
 		replica := int(f.roll() * 3)
-		p := &partner.Partner{Client: f.clients[replica], Ask: phone}
+		p := &partner.Partner{Client: f.clients[replica], Log: f.logs[replica], Ask: phone}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		now, err := p.Onboard(ctx, row)
 		stop()

@@ -129,10 +129,10 @@ func (c *crowd) onboard(t *testing.T, order partner.Order) {
 		client := fake.SignIn(t, c.service, nil, lending.WithIdempotency(log),
 			lending.WithHTTPClient(&http.Client{Transport: m}))
 		for !m.crashed.Load() {
-			phone := func(_ context.Context, _ partner.Order, loan lending.LoanID) (lending.Secret, error) {
+			phone := func(_ context.Context, _ partner.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
 				return lending.NewSecret(c.service.OTP(loan.String())), nil
 			}
-			p := &partner.Partner{Client: client, Ask: phone, Persons: func(partner.Order) bool { return !c.checks }}
+			p := &partner.Partner{Client: client, Log: log, Ask: phone, Persons: func(partner.Order) bool { return !c.checks }}
 			now, err := p.Onboard(t.Context(), order)
 			if err == nil {
 				require.Equal(t, partner.Done, now.State)

@@ -62,7 +62,7 @@ func TestVerdictMovesTheOrder(t *testing.T) {
 							isOpen.Store(false)
 						}
 						return err
-					}, func(_ context.Context, _ string, err error) error { return err }, nil))
+					}, nil))
 					options := ops.Options{Log: log, Who: func(*http.Request) (string, bool) { return person, true }}
 					if test.hinted {
 						options.Resolved = func(key string) { worker.Hint(strings.TrimSuffix(key, "/statement")) }

@@ -46,15 +46,13 @@ func Example() {
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "(415) 555-0100",
 		})
 		if err == nil {
-			stop() // a program takes the order out of its table
+			stop() // a program records that the order is done
+		} else if !lending.NextOf(err).Retry {
+			delete(table, order) // a program records that the order is over, and the reason
 		}
 		return err
 	}
-	over := func(_ context.Context, order string, err error) error {
-		delete(table, order) // a program records the reason
-		return nil
-	}
-	worker, err := orders.New(list, step, over, &orders.Options{Report: func(r orders.Result) {
+	worker, err := orders.New(list, step, &orders.Options{Report: func(r orders.Result) {
 		if r.Err != nil {
 			fmt.Println(r.Order+":", r.Next)
 		}

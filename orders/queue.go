@@ -18,7 +18,7 @@ const (
 	longest   = 5 * time.Minute
 )
 
-// order is an order with a waiting or running step, or a stopped order.
+// order is an order with a waiting or running step, or after an error without a retry.
 type order struct {
 	id       string
 	place    int       // in the heap; away outside
@@ -32,7 +32,7 @@ type order struct {
 
 	failed   failure // of the last step
 	failures int     // back-offs in a row at the same place
-	over     error   // ended the order; over has not recorded it yet
+	over     error   // of the last step, without a retry
 	pass     int     // during which the last step ended
 }
 
@@ -42,10 +42,22 @@ type failure struct {
 	kind       string // what follows: see [lending.Next.String]
 }
 
+// The kinds of failures that [lending.Next.String] does not tell.
+const (
+	isBusy      = "busy"
+	isStillOpen = "still open"
+)
+
 // failureOf calls methods of err.
 func failureOf(err error, next lending.Next) failure {
 	next.After = 0 // it differs from call to call
 	f := failure{kind: next.String()}
+	switch {
+	case errors.Is(err, ErrBusy):
+		return failure{kind: isBusy}
+	case errors.Is(err, errStillOpen):
+		f.kind = isStillOpen
+	}
 	if call, ok := errors.AsType[*lending.Error](err); ok {
 		f.route, f.key = call.Method+" "+call.Route, call.IdempotencyKey
 	}
@@ -77,7 +89,7 @@ func (q *queue) take(o *order) {
 }
 
 // hint makes an order due at once. The hint of a person ends the wait for a person, and calls the
-// step of an order that is over. No hint shortens the wait of the service or of the log.
+// step after an error without a retry. No hint shortens the wait of the service or of the log.
 func (q *queue) hint(id string, byPerson bool) {
 	o := q.orders[id]
 	switch {
@@ -124,15 +136,16 @@ func (q *queue) done(o *order) {
 	}
 }
 
-// put puts an order back after a failed step, or after a failure to record its end.
+// put puts an order back after a failed step.
 func (q *queue) put(o *order, err error, next lending.Next, f failure) {
-	o.running, o.pass, o.over = false, q.pass, nil
+	o.running, o.pass = false, q.pass
 	if f != o.failed {
 		o.failed, o.failures = f, 0
 	}
-	if next.Retry {
+	switch {
+	case next.Retry:
 		q.retry(o, next.After)
-	} else {
+	case o.over == nil:
 		o.over = err
 	}
 	if o.acted && o.waitsForPerson() {
@@ -155,7 +168,7 @@ func (q *queue) retry(o *order, after time.Duration) {
 	heap.Push(&q.due, o)
 }
 
-// waitsForPerson reports whether an order waits for a person or for the record of its end.
+// waitsForPerson reports whether an order waits for a person, or has failed without a retry.
 func (o *order) waitsForPerson() bool {
 	return !o.running && (o.place == away || strings.HasPrefix(o.failed.kind, "person"))
 }
@@ -167,8 +180,8 @@ func (q *queue) beginPass() {
 	clear(q.ended)
 }
 
-// endPass adds the open orders, wakes the orders that wait for a person or for the record of their
-// end, and forgets the orders that are no longer open.
+// endPass adds the open orders, wakes the orders that wait for a person or failed without a retry, and
+// forgets the orders that are no longer open.
 func (q *queue) endPass(open []string) {
 	now := time.Now()
 	for _, id := range open {

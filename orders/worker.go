@@ -1,8 +1,8 @@
-// Package orders completes open orders. The program lists its open orders, advances an order in a
-// function, the step, and records the end of an order without success in another function,
-// over. A [Worker] decides when to call the functions.
+// Package orders completes open orders. The program lists its open orders, and advances an order in a
+// function, the step, which also records the end of the order. A [Worker] decides when to call the
+// step.
 //
-//	worker, err := orders.New(table.Open, step, over, nil)
+//	worker, err := orders.New(table.Open, step, &orders.Options{Lock: lock.Lock})
 //
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), worker.OnEvent(ordersOf), nil)
 //
@@ -17,24 +17,29 @@
 //
 // Keep the orders in a table of your own. The list needs no outbox and no queue:
 //
-//	INSERT INTO orders (id, request, state) VALUES ($1, $2, 'open') -- when you accept the order
-//	SELECT id FROM orders WHERE state = 'open'                      -- the list
-//	UPDATE orders SET state = 'done' WHERE id = $1                  -- the end of the step
-//	UPDATE orders SET state = 'over', reason = $2 WHERE id = $1     -- over
+//	INSERT INTO orders (id, request, state, version) VALUES ($1, $2, 'open', 1) -- when you accept the order
+//	SELECT id FROM orders WHERE state = 'open'                                  -- the list
 //
 // The INSERT belongs to the transaction that accepts the order. After its commit, call
 // [Worker.Hint] with the order; if the process dies before, the next pass finds the order.
 //
 // # The step
 //
-// A step advances its order as far as possible, and returns nil if the rest waits for others,
-// for example for an underwriter. The next pass or event calls the step again, as long as the
-// order is open. The program removes a finished order from its list.
+// A step reads the row of its order, returns nil if the order is not open, advances the order as far
+// as possible, and saves the row with the version that the step has read:
 //
-// A step must be safe to call for a finished order: begin it with a read of your table,
-// and return nil if the order is not open. Another replica may have listed the order before its
-// end, and a hint calls the step also of an unlisted order. Never call Log.Forget in a
-// step: a late step would send its mutations again. Forget the keys days after the end of an order.
+//	UPDATE orders SET state = $3, …, version = version + 1 WHERE id = $1 AND version = $2
+//	UPDATE orders SET state = 'done', …, version = version + 1 WHERE id = $1 -- the money has moved
+//
+// If the first statement finds no row, another replica has changed the order: the step calls
+// [Worker.Hint], and runs again with the new row. Otherwise two replicas count a mistake of the
+// customer twice, or end an order that the other replica completes. The second statement needs no
+// version, because a completed order is complete in any case.
+//
+// The step returns nil if the rest waits for others, for example for an underwriter. The next pass or
+// event calls the step again, as long as the order is open. A hint, or the list of another replica, can
+// also name an order that has ended. Never call Log.Forget in a step: a late step would send its
+// mutations again. Forget the keys days after the end of an order.
 //
 // Every mutation of a step needs an idempotency key made of the order: see
 // [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step
@@ -50,29 +55,32 @@
 //     or a hint ends the wait.
 //   - Person and Retry: each pass calls the step again, and so does [Worker.Hint], so that a
 //     verdict or a correction is taken up at once. Set Resolved of package ops to Hint.
-//   - No Retry: the order is over. The same request would fail again: the service rejected the
-//     mutation, an argument is wrong, or a mutation without a key may have happened.
+//   - No Retry: the same request would fail again. The service rejected the mutation, an argument is
+//     wrong, or a mutation without a key may have happened. Before the step returns the error, the step
+//     saves the end of the order with the reason, or another way to go on, for example the key of
+//     a new attempt. For the other way, the step calls Hint.
 //
-// The worker calls over once for an order that is over. Over records the reason, and takes the
-// order out of the list. The worker does not call the step again. Once a person or the program has
-// corrected the order and listed it again, the next pass or a Hint calls the step. If over fails,
-// the next pass calls over again.
-//
-// Over can also leave the order in the list, to go on in another way: it stores the corrected
-// request, or a new key for a new attempt, and calls Hint. A step ends an order without an error, for
-// example after a declined application, in the table itself, and returns nil.
+// If the order is still open at the next pass after an error without a retry, the program has a
+// mistake. The worker does not call the step, and reports the mistake at each pass, until Hint is
+// called for the order.
 //
 // Options.Report gets every error. Result.Repeated marks an error like the last one of the order.
 // A panic in a step is an error with Person and Retry.
 //
 // # Replicas
 //
-// Any number of workers may share the orders. The workers share only the log of idempotency
-// keys. If two workers take the same order, the second gets idempotency.ErrInProgress or
-// ErrLocked and waits as long as the error says. A pass takes the orders in random order, so
-// this is rare. If a process dies in a step, the others wait for the end of StepTimeout before they
-// end its mutation. A mutation that no read shows is sent again after MaxLateness of the log.
-// After a fault no order waits longer, except for a person.
+// Any number of workers may share the orders. With Options.Lock, one step of an order runs at a time
+// in all replicas, and the second replica waits for 1 second, doubling while the first one's step
+// runs. The version of the row protects the order if the lock is lost, for example with the
+// connection to the database.
+//
+// Without Lock the workers share only the log of idempotency keys. If two workers take the same order,
+// the second gets idempotency.ErrInProgress or ErrLocked. A pass takes the orders in random order, so
+// this is rare.
+//
+// If a process dies in a step, the others wait for the end of StepTimeout before they end its mutation.
+// A mutation that no read shows is sent again after MaxLateness of the log. After a fault no order
+// waits longer, except for a person.
 //
 // The worker keeps nothing on disk. In memory it keeps the orders that wait.
 package orders
@@ -99,14 +107,22 @@ type Options struct {
 	StepsPerMinute int           // steps that begin in a minute, evenly spread; 600
 	StepTimeout    time.Duration // deadline of the context of a step, and of a pass; 1 min
 	Report         func(Result)  // called after each step and each failed pass; its panics are dropped
+
+	// Lock takes the lock of an order before its step, and unlock ends the lock. If another replica has
+	// the lock, the error is [ErrBusy]. OrderLock of contrib/postgres has such a method. Nil means no
+	// lock.
+	Lock func(ctx context.Context, order string) (unlock func(), err error)
 }
+
+// ErrBusy means that another replica has the lock of an order: see Options.Lock. The worker tries again,
+// and reports nothing.
+var ErrBusy = errors.New("lending/orders: another replica has the lock of the order; try again")
 
 // Result is the result of a step or, if Order is empty, the failure of a pass.
 type Result struct {
 	Order    string
 	Err      error
 	Next     lending.Next // of Err; zero if there is none
-	Over     bool         // over has recorded that Err ended the order
 	Repeated bool         // the last step of the order failed at the same call
 	Duration time.Duration
 }
@@ -116,7 +132,6 @@ type Worker struct {
 	options Options
 	open    func(context.Context) ([]string, error)
 	step    func(ctx context.Context, order string) error
-	over    func(ctx context.Context, order string, err error) error
 	wake    chan struct{} // signals news for Run
 	isRun   atomic.Bool
 
@@ -126,22 +141,18 @@ type Worker struct {
 	free    time.Time // earliest start of the next step
 }
 
-// New returns a worker. open lists the open orders of the program, step advances an order, and over
-// records that err has ended an order. Many goroutines call step and over at the same time, for
-// different orders.
+// New returns a worker. open lists the open orders of the program, and step advances an order. Many
+// goroutines call step at the same time, for different orders.
 func New(
-	open func(context.Context) ([]string, error),
-	step func(ctx context.Context, order string) error,
-	over func(ctx context.Context, order string, err error) error,
-	opts *Options,
+	open func(context.Context) ([]string, error), step func(ctx context.Context, order string) error, opts *Options,
 ) (*Worker, error) {
-	w := &Worker{open: open, step: step, over: over, wake: make(chan struct{}, 1)}
+	w := &Worker{open: open, step: step, wake: make(chan struct{}, 1)}
 	w.queue = queue{orders: map[string]*order{}, ended: map[string]bool{}}
 	w.options = *cmp.Or(opts, new(Options))
 	o := &w.options
 	switch {
-	case open == nil || step == nil || over == nil:
-		return nil, errors.New("lending/orders: open, step and over are required")
+	case open == nil || step == nil:
+		return nil, errors.New("lending/orders: open and step are required")
 	case o.Every < 0 || o.Concurrency < 0 || o.StepsPerMinute < 0 || o.StepTimeout < 0:
 		return nil, errors.New("lending/orders: an option is negative; set 0 for its default")
 	}
@@ -152,7 +163,7 @@ func New(
 
 // Hint has the worker run the steps of orders now, before the orders of a pass: of a new order,
 // and of an order that waits for a person, once the person has acted. Call Hint at any time, in
-// any replica. Only a wait by order of the service or the log goes on.
+// any replica. A hint during the step of the order runs the step again afterwards. Only a wait by order of the service or the log goes on.
 func (w *Worker) Hint(orders ...string) { w.hint(orders, true) }
 
 func (w *Worker) hint(orders []string, byPerson bool) {
@@ -227,46 +238,47 @@ func (w *Worker) start(ctx context.Context, group *sync.WaitGroup) time.Duration
 	return idle // the end of a step wakes Run
 }
 
-// work calls the step of an order, or over, and puts the order back.
+// work calls the step of an order, and puts the order back.
 func (w *Worker) work(ctx context.Context, o *order) {
-	ctx = context.WithoutCancel(ctx)
 	begin := time.Now()
 	result, failed := w.contained(Result{Order: o.id}, func() error {
 		if o.over != nil {
-			return o.over
+			return fmt.Errorf("%w: %w", errStillOpen, o.over)
 		}
-		ctx, stop := context.WithTimeout(ctx, w.options.StepTimeout)
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.options.StepTimeout)
 		defer stop()
-		return w.step(ctx, o.id)
+		return w.locked(ctx, o.id)
 	})
-	ended := result.Err
-	if ended != nil && !result.Next.Retry {
-		w.end(ctx, &result)
-	}
 	result.Duration = time.Since(begin)
 	result.Repeated = result.Err != nil && o.failed == failed
-	w.report(result)
+	if failed.kind != isBusy {
+		w.report(result)
+	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	if ended == nil || result.Over {
+	if result.Err == nil {
 		w.queue.done(o)
 	} else {
-		w.queue.put(o, ended, result.Next, failed)
+		w.queue.put(o, result.Err, result.Next, failed)
 	}
 	w.tell()
 }
 
-// end calls over with the error that ended an order.
-func (w *Worker) end(ctx context.Context, result *Result) {
-	ctx, stop := context.WithTimeout(ctx, w.options.StepTimeout)
-	defer stop()
-	err := safely.Call[lending.PanicError](func() error { return w.over(ctx, result.Order, result.Err) })
-	result.Over = err == nil
-	if err != nil {
-		result.Err = errors.Join(result.Err, fmt.Errorf("lending/orders: over failed; the next pass calls it again: %w", err))
+var errStillOpen = errors.New("lending/orders: the order is still open after an error that no retry ends: " +
+	"correct the step, which records the end of the order, then call Hint")
+
+// locked calls the step of an order under the lock.
+func (w *Worker) locked(ctx context.Context, id string) error {
+	if w.options.Lock != nil {
+		unlock, err := w.options.Lock(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
+	return w.step(ctx, id)
 }
 
 // contained returns the result of a function of the caller, even after a panic.

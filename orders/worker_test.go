@@ -47,16 +47,6 @@ func inShop(t *testing.T, opts orders.Options, open []string,
 	step func(ctx context.Context, s *shop, order string) error, f func(t *testing.T, s *shop),
 ) {
 	t.Helper()
-	over := func(s *shop, order string, _ error) error { s.set(order, false); return nil }
-	inShopWith(t, opts, open, step, over, f)
-}
-
-// inShopWith is inShop with an over of the test's own.
-func inShopWith(t *testing.T, opts orders.Options, open []string,
-	step func(ctx context.Context, s *shop, order string) error,
-	over func(s *shop, order string, err error) error, f func(t *testing.T, s *shop),
-) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shop{
 			start: time.Now(), open: map[string]bool{}, steps: map[string][]time.Duration{},
@@ -75,7 +65,7 @@ func inShopWith(t *testing.T, opts orders.Options, open []string,
 			s.steps[order] = append(s.steps[order], time.Since(s.start))
 			s.mu.Unlock()
 			return step(ctx, s, order)
-		}, func(_ context.Context, order string, err error) error { return over(s, order, err) }, &opts))
+		}, &opts))
 		var ctx context.Context
 		ctx, s.stop = context.WithCancel(t.Context())
 		go func() { s.ended <- s.Run(ctx) }()
@@ -134,9 +124,6 @@ func seconds(durations ...float64) (times []time.Duration) {
 	return times
 }
 
-// noEnd is the over of a test in which no order is over.
-func noEnd(_ context.Context, _ string, err error) error { return err }
-
 func succeed(context.Context, *shop, string) error { return nil }
 
 func later(wait time.Duration) error { return &lending.Error{Effect: lending.Read, RetryAfter: wait} }
@@ -192,14 +179,13 @@ func TestHintDuringAStepIsNotLost(t *testing.T) {
 	})
 }
 
-// TestActDuringAStepIsNotLost has a person act while the step of an order needs that person, or ends
-// the order.
+// TestActDuringAStepIsNotLost has a person act while the step of an order needs that person, or fails
+// without a retry.
 func TestActDuringAStepIsNotLost(t *testing.T) {
 	for _, err := range []error{idempotency.ErrNeedsReview, &lending.ArgumentError{}} {
 		t.Run(lending.NextOf(err).String(), func(t *testing.T) {
 			slow := func(context.Context, *shop, string) error { bubble.Elapse(5 * time.Second); return err }
-			overFails := func(*shop, string, error) error { return errors.New("the database is down") }
-			inShopWith(t, orders.Options{}, []string{"a"}, slow, overFails, func(t *testing.T, s *shop) {
+			inShop(t, orders.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
 				bubble.Elapse(time.Second)
 				s.Hint("a")
 				bubble.Elapse(10 * time.Second)
@@ -231,9 +217,9 @@ var hints = map[string]func(s *shop, order string){
 	},
 }
 
-// TestWaitsAsTheErrorSays has over fail: an order that is over waits for a person.
+// TestWaitsAsTheErrorSays has steps record nothing. After an error without a retry the worker reports the
+// order that is still open, and does not call the step.
 func TestWaitsAsTheErrorSays(t *testing.T) {
-	overFails := func(*shop, string, error) error { return errors.New("the database is down") }
 	const every = 500 * time.Millisecond // between two hints
 	rejected := &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeRejected, StatusCode: 409}
 	for _, test := range []struct {
@@ -262,7 +248,7 @@ func TestWaitsAsTheErrorSays(t *testing.T) {
 	} {
 		t.Run(test.name+", "+test.hint, func(t *testing.T) {
 			fails := func(context.Context, *shop, string) error { return fmt.Errorf("step: %w", test.err) }
-			inShopWith(t, orders.Options{}, []string{"a"}, fails, overFails, func(t *testing.T, s *shop) {
+			inShop(t, orders.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
 				bubble.Elapse(every)
 				for end := s.start.Add(test.passed); time.Now().Before(end); bubble.Elapse(every) {
 					hints[test.hint](s, "a")
@@ -273,7 +259,8 @@ func TestWaitsAsTheErrorSays(t *testing.T) {
 				for i, result := range s.results {
 					assert.Equal(t, "a", result.Order)
 					assert.Equal(t, lending.NextOf(test.err), result.Next)
-					assert.Equal(t, i > 0, result.Repeated)
+					isFirstMistake := i == 1 && !result.Next.Retry && test.hint != "Hint"
+					assert.Equal(t, i > 0 && !isFirstMistake, result.Repeated)
 					require.ErrorIs(t, result.Err, test.err)
 				}
 			})
@@ -373,9 +360,9 @@ func TestFailureDuringAPassIsNotTriedByIt(t *testing.T) {
 	})
 }
 
-// TestOrderIsOverOnce ends orders for good. Over hears of each end once, although it fails at first
-// and panics, and the step runs again only after the order was corrected and listed again.
-func TestOrderIsOverOnce(t *testing.T) {
+// TestStopEndsTheStepsOfAnOrder has a step fail without a retry. If the step has ended the order, the worker
+// forgets it. Otherwise each pass reports the mistake, and the step runs again after a hint only.
+func TestStopEndsTheStepsOfAnOrder(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  error
@@ -386,56 +373,94 @@ func TestOrderIsOverOnce(t *testing.T) {
 		{"lost without a key", &lending.Error{Effect: lending.Mutation}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var corrected atomic.Bool
 			step := func(_ context.Context, s *shop, order string) error {
-				if !corrected.Load() {
-					return test.err
-				}
-				s.set(order, false)
-				return nil
+				s.set(order, order == "mistake")
+				return test.err
 			}
-			tries := 0
-			over := func(s *shop, order string, err error) error {
-				switch tries++; tries {
-				case 1:
-					return errors.New("the database is down")
-				case 2:
-					panic("hush")
-				}
-				assert.Equal(t, test.err, err)
-				s.set(order, false)
-				return nil
-			}
-			inShopWith(t, orders.Options{}, []string{"a"}, step, over, func(t *testing.T, s *shop) {
+			inShop(t, orders.Options{}, []string{"right", "mistake"}, step, func(t *testing.T, s *shop) {
 				bubble.Elapse(130 * time.Second)
-				assert.Equal(t, seconds(0), s.at("a"))
-				require.Len(t, s.results, 3)
-				assert.ErrorContains(t, s.results[0].Err, "over failed")
-				assert.Equal(t, []bool{false, false, true}, []bool{s.results[0].Over, s.results[1].Over, s.results[2].Over})
-				corrected.Store(true)
-				s.set("a", true)
-				bubble.Elapse(61 * time.Second)
-				assert.Empty(t, s.left())
-				assert.Equal(t, 3, tries)
+				assert.Len(t, s.at("right"), 1)
+				assert.Len(t, s.at("mistake"), 1)
+				s.mu.Lock()
+				ofMistake := slices.DeleteFunc(slices.Clone(s.results), func(r orders.Result) bool { return r.Order != "mistake" })
+				assert.Len(t, s.results, len(ofMistake)+1)
+				s.mu.Unlock()
+				require.Len(t, ofMistake, 3)
+				for i, result := range ofMistake {
+					require.ErrorIs(t, result.Err, test.err)
+					assert.Equal(t, i == 2, result.Repeated, "the mistake is new, and then not")
+					assert.Equal(t, i > 0, strings.Count(result.Err.Error(), "still open") == 1, result.Err)
+				}
+				s.Hint("mistake")
+				bubble.Elapse(time.Second)
+				assert.Len(t, s.at("mistake"), 2)
 			})
 		})
 	}
 }
 
-// TestOverCanGoOn has over correct the order, and call its step at once.
-func TestOverCanGoOn(t *testing.T) {
+// TestStepGoesOnInAnotherWay has a step fail without a retry, and call Hint.
+func TestStepGoesOnInAnotherWay(t *testing.T) {
 	step := func(_ context.Context, s *shop, order string) error {
 		if len(s.at(order)) == 1 {
+			s.Hint(order)
 			return &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeRejected, StatusCode: 400}
 		}
 		s.set(order, false)
 		return nil
 	}
-	over := func(s *shop, order string, _ error) error { s.Hint(order); return nil }
-	inShopWith(t, orders.Options{}, []string{"a"}, step, over, func(t *testing.T, s *shop) {
+	inShop(t, orders.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
 		bubble.Elapse(time.Second)
 		assert.Empty(t, s.left())
+		assert.Len(t, s.at("a"), 2)
 	})
+}
+
+// TestLockedStepWaits has another replica hold the lock of an order for 10 seconds. A hint shortens the
+// wait, and nothing is reported. The failure of a lock is.
+func TestLockedStepWaits(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		hint        string
+		held        error
+		least, most int // tries; a back-off is random
+	}{
+		{"busy", "no hint", orders.ErrBusy, 5, 6},
+		{"busy", "Hint", orders.ErrBusy, 11, 11},
+		{"busy", "event", orders.ErrBusy, 11, 11},
+		{"broken", "no hint", errors.New("the database is down"), 5, 6},
+	} {
+		t.Run(test.name+", "+test.hint, func(t *testing.T) {
+			var s *shop
+			tries, unlocked := 0, 0
+			step := func(_ context.Context, s *shop, order string) error { s.set(order, false); return nil }
+			opts := orders.Options{Lock: func(ctx context.Context, order string) (func(), error) {
+				assert.Equal(t, "a", order)
+				deadline, _ := ctx.Deadline()
+				assert.Equal(t, time.Minute, time.Until(deadline))
+				if tries++; time.Since(s.start) < 10*time.Second {
+					return nil, fmt.Errorf("lock: %w", test.held)
+				}
+				return func() { unlocked++ }, nil
+			}}
+			inShop(t, opts, nil, step, func(t *testing.T, inner *shop) {
+				s = inner
+				s.set("a", true)
+				s.Hint("a")
+				for len(s.left()) > 0 {
+					bubble.Elapse(500 * time.Millisecond)
+					hints[test.hint](s, "a")
+				}
+				assert.True(t, test.least <= tries && tries <= test.most, tries)
+				assert.Equal(t, 1, unlocked)
+				assert.Len(t, s.at("a"), 1)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				failed := slices.DeleteFunc(slices.Clone(s.results), func(r orders.Result) bool { return r.Err == nil })
+				assert.Equal(t, test.name == "broken", len(failed) > 0)
+			})
+		})
+	}
 }
 
 // TestVerdictIsTakenUpByAPass has nobody give a hint after a person's verdict.
@@ -501,7 +526,7 @@ func TestPanicEndsNothing(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
 		defer stop()
 		steps := 0
-		w := fake.Must(orders.New(list, func(context.Context, string) error { steps++; return nil }, noEnd,
+		w := fake.Must(orders.New(list, func(context.Context, string) error { steps++; return nil },
 			&orders.Options{Report: func(orders.Result) { panic("hush") }}))
 		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
 		assert.Equal(t, 2, steps)
@@ -595,7 +620,7 @@ func TestWorkerRunsAgainAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := 0
 		w := fake.Must(orders.New(func(context.Context) ([]string, error) { return []string{"a"}, nil },
-			func(context.Context, string) error { steps++; return nil }, noEnd, nil))
+			func(context.Context, string) error { steps++; return nil }, nil))
 		for range 2 {
 			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 			require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
@@ -685,7 +710,7 @@ func reviewIsReportedOnceAsNew(t *testing.T, service *lendingtest.Service, byChe
 		var replicas sync.WaitGroup
 		for range 2 {
 			_, _, step := replica()
-			worker := fake.Must(orders.New(list, step, noEnd, &orders.Options{Report: report}))
+			worker := fake.Must(orders.New(list, step, &orders.Options{Report: report}))
 			replicas.Go(func() { _ = worker.Run(ctx) })
 		}
 		replicas.Wait()
@@ -718,7 +743,7 @@ func TestForgetInAStepRepeatsNothing(t *testing.T) {
 				_, forgotten := log.Forget(ctx, order+"/")
 				return errors.Join(err, forgotten)
 			}
-			worker := fake.Must(orders.New(stale, step, noEnd, nil))
+			worker := fake.Must(orders.New(stale, step, nil))
 			replicas.Go(func() { _ = worker.Run(ctx) })
 		}
 		replicas.Wait()
@@ -734,16 +759,14 @@ func TestNewRefuses(t *testing.T) {
 		name string
 		open func(context.Context) ([]string, error)
 		step func(context.Context, string) error
-		over func(context.Context, string, error) error
 		opts orders.Options
 	}{
-		{"no list", nil, step, noEnd, orders.Options{}},
-		{"no step", list, nil, noEnd, orders.Options{}},
-		{"no over", list, step, nil, orders.Options{}},
-		{"negative", list, step, noEnd, orders.Options{Every: -1}},
+		{"no list", nil, step, orders.Options{}},
+		{"no step", list, nil, orders.Options{}},
+		{"negative", list, step, orders.Options{Every: -1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := orders.New(test.open, test.step, test.over, &test.opts)
+			_, err := orders.New(test.open, test.step, &test.opts)
 			require.Error(t, err)
 		})
 	}

@@ -73,10 +73,10 @@ func carryOut(t *testing.T, v *variant, advice *Service) {
 	defer client.Close()
 	all, _ := order.Orders(1)
 	table, persons := order.NewTable(all...), 0
-	ask := func(_ context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+	ask := func(_ context.Context, _ order.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
 		return lending.NewSecret(v.OTP(loan.String())), nil
 	}
-	partner := &order.Partner{Client: client, Ask: ask}
+	partner := &order.Partner{Client: client, Log: keys, Ask: ask}
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer stop()
 	worker, err := partner.Worker(table, &orders.Options{Report: func(r orders.Result) {

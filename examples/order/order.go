@@ -29,6 +29,7 @@ type Order struct {
 	State       State
 	Reason      string                // why the order is over
 	Application lending.ApplicationID // once it exists, to find the order of an event
+	Version     int                   // of the row: see Table.Save
 
 	// How the order goes on after a rejection: each new attempt has its own key.
 	Exists    bool // the service has the customer already
@@ -63,7 +64,7 @@ func (o Order) key(ctx context.Context, mutation string) context.Context {
 	return lending.WithIdempotencyKey(ctx, o.ID+"/"+mutation)
 }
 
-// attempts is how often an order goes on after an expired offer or a wrong password.
+// attempts is how many offers may expire, or passwords be wrong, until the order is over.
 const attempts = 3
 
 // End ends the order after an error without a retry, unless the order can go on in another way. The
@@ -73,9 +74,9 @@ func (o *Order) End(err error) {
 	switch code := codeOf(err); {
 	case code == "DuplicateEmail":
 		o.Exists = true
-	case code == "OfferExpired" && o.Offers < attempts:
+	case code == "OfferExpired" && o.Offers+1 < attempts:
 		o.Offers++ // a new key: the application is processed again
-	case code == "InvalidOtp" && o.Passwords < attempts:
+	case code == "InvalidOtp" && o.Passwords+1 < attempts:
 		o.Passwords++ // a new key: the service sends another password
 	default:
 		o.State, o.Reason = Over, err.Error() // no error of the library shows a value of a request
@@ -130,13 +131,23 @@ func (t *Table) Get(id string) Order {
 	return t.rows[id]
 }
 
-// Update changes an order.
-func (t *Table) Update(id string, change func(*Order)) {
+// Save stores a changed order, and reports success. Without success another replica has changed the
+// row since Get: nothing is stored, and the step starts again with the new row. A confirmed
+// withdrawal is stored in any case, also over another end. In a database:
+//
+//	UPDATE orders SET …, version = version + 1 WHERE id = $1 AND (version = $2 OR $3 = 'done')
+func (t *Table) Save(o Order) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := t.rows[id]
-	change(&o)
-	t.rows[id] = o
+	row := t.rows[o.ID]
+	if o.Version != row.Version && o.State != Done {
+		return false
+	}
+	if o != row {
+		o.Version = row.Version + 1
+		t.rows[o.ID] = o
+	}
+	return true
 }
 
 // Of returns the orders of an event, by an unpublished field.

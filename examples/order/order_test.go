@@ -38,10 +38,10 @@ type backend struct {
 	service  *lendingtest.Service
 	table    *order.Table
 	worker   *orders.Worker
-	password func(n int, loan string) string // entered by the customer after n failures
+	password func(sending int, loan string) string // entered by the customer
 
 	mu       sync.Mutex
-	over     int // results with Over
+	stops    int // results without a retry
 	persons  int
 	consumer http.Handler
 }
@@ -53,7 +53,7 @@ var ends = []struct {
 	state   order.State
 	reason  string
 	counts  map[string]int // of the routes with other counts than one
-	over    int            // calls of over, also if the order goes on
+	stops   int            // errors without a retry, also if the order goes on
 	person  string         // a route without a fault: its lost rejection needs a person
 	lasts   time.Duration  // the longest duration after the last cause; 0: as after lost responses
 }{
@@ -76,34 +76,34 @@ var ends = []struct {
 	},
 	{
 		name: "offer expired before a document", prepare: func(b *backend) { b.expireAt(onboarding.Document, 1) },
-		state: order.Done, counts: map[string]int{onboarding.Process: 2}, over: 1,
+		state: order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1,
 	},
 	{
 		name: "offer expired before the signature", prepare: func(b *backend) { b.expireAt(onboarding.Sign, 1) },
-		state: order.Done, counts: map[string]int{onboarding.Process: 2}, over: 1,
+		state: order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1,
 	},
 	{
-		name: "offer expired each time", prepare: func(b *backend) { b.expireAt(onboarding.Sign, 4) },
-		state: order.Over, reason: "OfferExpired", over: 4,
-		counts: with(before(onboarding.Sign), onboarding.Process, 4),
+		name: "offer expired each time", prepare: func(b *backend) { b.expireAt(onboarding.Sign, 3) },
+		state: order.Over, reason: "OfferExpired", stops: 3,
+		counts: with(before(onboarding.Sign), onboarding.Process, 3),
 	},
 	{
 		name: "customer that exists",
 		prepare: func(b *backend) {
 			b.service.AddCustomer(lendingtest.Customer{Email: b.table.Get(id).Email})
 		},
-		state: order.Done, counts: map[string]int{onboarding.CreateCustomer: 0}, over: 1, person: onboarding.CreateCustomer,
+		state: order.Done, counts: map[string]int{onboarding.CreateCustomer: 0}, stops: 1, person: onboarding.CreateCustomer,
 	},
 	{
 		name: "invalid customer",
 		prepare: func(b *backend) {
-			b.table.Update(id, func(o *order.Order) { o.Email = strings.Repeat("x", 51) + "@example.com" })
+			b.change(func(o *order.Order) { o.Email = strings.Repeat("x", 51) + "@example.com" })
 		},
-		state: order.Over, reason: "at most 50 characters", counts: before(onboarding.CreateCustomer), over: 1,
+		state: order.Over, reason: "at most 50 characters", counts: before(onboarding.CreateCustomer), stops: 1,
 	},
 	{
 		name: "wrong password", prepare: func(b *backend) { b.enterFirst(func(string) string { return "000000" }) },
-		state: order.Done, over: 1,
+		state: order.Done, stops: 1,
 	},
 	{
 		name: "replaced password", prepare: func(b *backend) {
@@ -112,7 +112,7 @@ var ends = []struct {
 				return b.service.OTP(loan)
 			})
 		},
-		state: order.Done, over: 1,
+		state: order.Done, stops: 1,
 	},
 	{
 		name: "expired password", prepare: func(b *backend) {
@@ -121,7 +121,7 @@ var ends = []struct {
 				return b.service.OTP(loan)
 			})
 		},
-		state: order.Done, over: 1,
+		state: order.Done, stops: 1,
 	},
 	{
 		name: "password after hours", prepare: func(b *backend) {
@@ -133,12 +133,12 @@ var ends = []struct {
 				return b.service.OTP(loan)
 			}
 		},
-		state: order.Done, over: 1, lasts: 2 * time.Hour,
+		state: order.Done, stops: 1, lasts: 2 * time.Hour,
 	},
 	{
 		name:    "wrong passwords only",
 		prepare: func(b *backend) { b.password = func(int, string) string { return "000000" } },
-		state:   order.Over, reason: "InvalidOtp", counts: before(onboarding.Confirm), over: 4,
+		state:   order.Over, reason: "InvalidOtp", counts: before(onboarding.Confirm), stops: 3,
 	},
 	{
 		name: "withdrawal refused", prepare: func(b *backend) {
@@ -146,14 +146,14 @@ var ends = []struct {
 				b.service.UpdateLoan(b.service.Snapshot().Loans[0].ID, func(l *lendingtest.Loan) { l.IsEnabled = false })
 			}})
 		},
-		state: order.Over, reason: "LoanDisabled", counts: before(onboarding.Withdraw), over: 1,
+		state: order.Over, reason: "LoanDisabled", counts: before(onboarding.Withdraw), stops: 1,
 	},
 	{
 		name: "amount above the balance",
 		prepare: func(b *backend) {
-			b.table.Update(id, func(o *order.Order) { o.Amount = "9000000.00" })
+			b.change(func(o *order.Order) { o.Amount = "9000000.00" })
 		},
-		state: order.Over, reason: "InsufficientBalance", counts: before(onboarding.Withdraw), over: 1,
+		state: order.Over, reason: "InsufficientBalance", counts: before(onboarding.Withdraw), stops: 1,
 		person: onboarding.Withdraw,
 	},
 	{
@@ -227,7 +227,7 @@ func TestEveryOrderEnds(t *testing.T) {
 					assert.Equal(t, end.state, o.State)
 					assert.Contains(t, o.Reason, end.reason)
 					if f.name == "no fault" {
-						assert.Equal(t, end.over, b.over)
+						assert.Equal(t, end.stops, b.stops)
 					}
 					assert.Zero(t, b.persons)
 					for _, route := range once {
@@ -265,9 +265,9 @@ func (b *backend) run(longest time.Duration) {
 	log := fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
 	client := fake.SignIn(b.T, b.service, nil, lending.WithIdempotency(log))
 	partner := &order.Partner{
-		Client: client,
-		Ask: func(_ context.Context, o order.Order, loan lending.LoanID) (lending.Secret, error) {
-			return lending.NewSecret(b.password(o.Passwords, loan.String())), nil
+		Client: client, Log: log,
+		Ask: func(_ context.Context, _ order.Order, loan lending.LoanID, sending int) (lending.Secret, error) {
+			return lending.NewSecret(b.password(sending, loan.String())), nil
 		},
 	}
 	b.worker = fake.Must(partner.Worker(b.table, &orders.Options{Report: b.report}))
@@ -295,8 +295,8 @@ func (b *backend) run(longest time.Duration) {
 func (b *backend) report(r orders.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.Over {
-		b.over++
+	if r.Err != nil && !r.Next.Retry {
+		b.stops++
 	}
 	if r.Next.Person {
 		b.persons++
@@ -306,10 +306,17 @@ func (b *backend) report(r orders.Result) {
 	}
 }
 
+// change changes the order of the test before its first step.
+func (b *backend) change(change func(o *order.Order)) {
+	o := b.table.Get(id)
+	change(&o)
+	require.True(b, b.table.Save(o))
+}
+
 // enterFirst has the customer enter another text as the first password.
 func (b *backend) enterFirst(first func(loan string) string) {
-	b.password = func(n int, loan string) string {
-		if n == 0 {
+	b.password = func(sending int, loan string) string {
+		if sending == 0 {
 			return first(loan)
 		}
 		return b.service.OTP(loan)
@@ -355,13 +362,13 @@ func TestAgentsPage(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 
-	enter := func(_ context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+	enter := func(_ context.Context, _ order.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
 		return lending.NewSecret(service.OTP(loan.String())), nil
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	all, _ := order.Orders(1)
 	table := order.NewTable(all...)
-	partner := &order.Partner{Client: client, Ask: enter}
+	partner := &order.Partner{Client: client, Log: log, Ask: enter}
 	worker, err := partner.Worker(table, &orders.Options{Report: func(r orders.Result) {
 		if table.Get(r.Order).State != order.Open {
 			stop()

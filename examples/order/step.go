@@ -19,10 +19,13 @@ var SafeToRepeat = []idempotency.Route{
 // Partner carries orders out.
 type Partner struct {
 	Client *lending.Client
+	Log    *idempotency.Log // of the client
 
 	// Ask returns the one-time password for a withdrawal from the loan, once the customer has
-	// entered it, and the zero Secret before.
-	Ask func(ctx context.Context, o Order, loan lending.LoanID) (lending.Secret, error)
+	// entered it, and the zero Secret before. Sending is the number of the message with the password: 0
+	// for the first, then the number of the resend. A password that the customer entered for an
+	// earlier sending is wrong: the page stores the number with the password.
+	Ask func(ctx context.Context, o Order, loan lending.LoanID, sending int) (lending.Secret, error)
 
 	// Persons reports whether an order has no checks of the partner's own: a person then decides
 	// about lost responses that no published field shows. Nil means checks for all orders.
@@ -37,16 +40,44 @@ func (p *Partner) Worker(table *Table, opts *orders.Options) (worker *orders.Wor
 			return nil
 		}
 		o, err := p.Onboard(ctx, o)
-		table.Update(id, func(row *Order) { row.State, row.Reason, row.Application = o.State, o.Reason, o.Application })
+		stopped := err != nil && !lending.NextOf(err).Retry
+		if stopped {
+			if err := p.end(ctx, &o, err); err != nil {
+				return err
+			}
+		}
+		if saved := table.Save(o); stopped || !saved {
+			worker.Hint(id) // the order goes on in another way, or with the row of another replica
+		}
 		return err
 	}
-	over := func(_ context.Context, id string, err error) error {
-		table.Update(id, func(row *Order) { row.End(err) })
-		worker.Hint(id) // the order may go on in another way
-		return nil
-	}
-	worker, err = orders.New(table.Open, step, over, opts)
+	worker, err = orders.New(table.Open, step, opts)
 	return worker, err
+}
+
+// end ends the order after an error without a retry. Another replica, or a process that died, may have
+// confirmed the withdrawal: such an order is done, or waits until the log knows.
+func (p *Partner) end(ctx context.Context, o *Order, err error) error {
+	switch confirmed, failed := p.confirmed(ctx, *o); {
+	case failed != nil:
+		return failed
+	case confirmed == lending.OutcomeDone:
+		o.State = Done
+	case confirmed == lending.OutcomeUnknown:
+		return fmt.Errorf("%w; later: %v", idempotency.ErrInDoubt, err) //nolint:errorlint // err says stop
+	default:
+		o.End(err)
+	}
+	return nil
+}
+
+// confirmed tells whether the confirmation of the withdrawal has happened, as far as the log knows.
+func (p *Partner) confirmed(ctx context.Context, o Order) (lending.Outcome, error) {
+	recorded, err := p.Log.Lookup(ctx, o.ID+"/confirm")
+	if err != nil {
+		return lending.OutcomeUnknown, err
+	}
+	return recorded.Outcome, nil
 }
 
 // Onboard advances an order as far as possible, and returns the changed order. Each try starts at
@@ -56,7 +87,8 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 	if err != nil {
 		return o, fmt.Errorf("customer: %w", err)
 	}
-	if o.Application, err = p.apply(ctx, o, customer); err != nil {
+	application, processed, err := p.apply(ctx, o, customer)
+	if o.Application = application; err != nil {
 		return o, fmt.Errorf("application: %w", err)
 	}
 	switch status, err := p.Client.Applications.Status(ctx, o.Application); {
@@ -66,8 +98,8 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 		o.State, o.Reason = Over, status
 		return o, nil
 	}
-	if _, err := p.Client.Applications.Offer(ctx, o.Application, nil); err != nil {
-		return o, fmt.Errorf("offer: %w", err) // not found: under review, perhaps for days; an event ends the wait
+	if err := p.offer(ctx, o, processed); err != nil {
+		return o, fmt.Errorf("offer: %w", err) // under review, perhaps for days; an event ends the wait
 	}
 	if err := p.approve(ctx, o); err != nil {
 		return o, fmt.Errorf("approval: %w", err)
@@ -119,25 +151,39 @@ func (p *Partner) customer(ctx context.Context, o Order) (lending.CustomerID, er
 }
 
 // apply creates the application of an order, and has it processed.
-func (p *Partner) apply(ctx context.Context, o Order, customer lending.CustomerID) (lending.ApplicationID, error) {
-	application, err := p.Client.Applications.Create(o.key(ctx, "create-application"), lending.ApplicationRequest{
+func (p *Partner) apply(
+	ctx context.Context, o Order, customer lending.CustomerID,
+) (application lending.ApplicationID, processed lending.OfferID, err error) {
+	application, err = p.Client.Applications.Create(o.key(ctx, "create-application"), lending.ApplicationRequest{
 		CustomerID:   customer,
 		BusinessName: "Lovelace Analytics",
 		BusinessZip:  "94105",
 	}, nil)
 	if err != nil {
-		return application, err
+		return application, processed, err
 	}
 	if _, err := p.Client.Applications.AddOrUpdateBankingData(o.key(ctx, "banking-data"), application, bankData(), nil); err != nil {
-		return application, err
+		return application, processed, err
 	}
 	// An expired offer needs another processing, with its own key.
-	processed := p.checked(ctx, o, fmt.Sprint("process/", o.Offers), func(ctx context.Context) (bool, error) {
+	process := p.checked(ctx, o, fmt.Sprint("process/", o.Offers), func(ctx context.Context) (bool, error) {
 		status, err := p.Client.Applications.Status(ctx, application)
 		return o.Offers == 0 && isProcessed[status], err
 	})
-	_, err = p.Client.Applications.Process(processed, application)
-	return application, err
+	processed, err = p.Client.Applications.Process(process, application)
+	return application, processed, err
+}
+
+// offer waits for the offer. After another processing, the expired offer stays until the decision.
+func (p *Partner) offer(ctx context.Context, o Order, processed lending.OfferID) error {
+	type record struct {
+		ID lending.OfferID `json:"id"` // not published
+	}
+	offer, err := lending.As[record](p.Client.Applications.Offer(ctx, o.Application, nil))
+	if err == nil && o.Offers > 0 && offer.ID != processed && !processed.IsZero() {
+		err = errors.New("the expired offer is still there")
+	}
+	return err
 }
 
 // findLoan finds the loan of the application. A read needs no key.
@@ -157,6 +203,10 @@ func (p *Partner) findLoan(ctx context.Context, customer lending.CustomerID, app
 // withdraw withdraws the money, and reports whether the withdrawal is confirmed: not as long as the
 // customer has to enter a password.
 func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (confirmed bool, err error) {
+	known, err := p.confirmed(ctx, o)
+	if err != nil || known == lending.OutcomeDone { // a confirmed withdrawal takes no other password
+		return err == nil, err
+	}
 	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
 	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), o.Application, &calculation); err != nil {
 		return false, err
@@ -166,12 +216,12 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	if err != nil {
 		return false, err
 	}
-	if o.Passwords > 0 { // the last password was wrong, replaced or expired
+	if o.Passwords > 0 && known == lending.OutcomeNotSent { // the last password was wrong, replaced or expired
 		if _, err := p.Client.Loans.ResendWithdrawalOTP(o.key(ctx, fmt.Sprint("password/", o.Passwords)), loan); err != nil {
 			return false, err
 		}
 	}
-	password, err := p.Ask(ctx, o, loan)
+	password, err := p.Ask(ctx, o, loan, o.Passwords)
 	if err != nil || password.IsZero() {
 		return false, err // the page on which the customer enters the password calls Worker.Hint
 	}

@@ -84,10 +84,10 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	say(out, "\nAn order, from customer to withdrawal")
 	service.Fail(createApplication, lendingtest.Fault{ResetAfter: true}) // executed, but the response is lost
-	enter := func(_ context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+	enter := func(_ context.Context, _ order.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
 		return lending.NewSecret(service.OTP(loan.String())), nil // your customer reads the password from a phone
 	}
-	ended, err := carryOut(ctx, out, &order.Partner{Client: client, Ask: enter})
+	ended, err := carryOut(ctx, out, &order.Partner{Client: client, Log: keys, Ask: enter})
 	if err != nil {
 		return err
 	}

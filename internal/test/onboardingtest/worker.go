@@ -31,11 +31,11 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 	all, _ := order.Orders(orderCount)
 	k := &keyed{log: log, address: address, table: order.NewTable(all...)}
 	ctx, k.stop = context.WithCancelCause(ctx)
-	phone := func(ctx context.Context, _ order.Order, loan lending.LoanID) (lending.Secret, error) {
+	phone := func(ctx context.Context, _ order.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
 		password, err := ask(ctx, address+onboarding.PhonePath+loan.String())
 		return lending.NewSecret(password), err
 	}
-	partner := &order.Partner{Client: client, Ask: phone, Persons: persons}
+	partner := &order.Partner{Client: client, Log: log, Ask: phone, Persons: persons}
 	k.worker, err = partner.Worker(k.table, &orders.Options{
 		Concurrency: concurrency, StepsPerMinute: 600_000, StepTimeout: patience,
 		Report: func(r orders.Result) { k.report(ctx, r) },
