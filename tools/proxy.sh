@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # Writes the modules of the last commit into dist/goproxy as the go command keeps them: GOPROXY=file://…/dist/goproxy
-# serves them. dist/TAGS lists the tags for git, and dist/NOTES.md has the section Unreleased of CHANGELOG.md and the
-# lines of go.sum. The modules under contrib require the root, and each other, in the version of the release.
+# serves them. dist/TAGS lists their tags for git, and dist/NOTES.md has the section Unreleased of CHANGELOG.md and the
+# lines of go.sum. The modules under contrib require the root, and each other, in the version that is written.
+#
+#   tools/proxy.sh           a version of the commit, such as v0.1.0-dev.20261128174500.g1a2b3c4d5e6f, beside earlier ones
+#   tools/proxy.sh release   the version of the release alone
+#
+# No pseudo-version: it has the hash of a commit, and the go.mod files of that commit cannot have their own hash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,11 +20,28 @@ if [ "$(wc -w <<<"$required")" != 1 ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-rm -rf dist
-mkdir -p dist
-git clone -q --bare . "$work/git"
+git clone -q . "$work/git"
+version=$required
+if [ "${1:-}" = release ]; then
+	rm -rf dist
+else
+	if git rev-parse -q --verify "refs/tags/$required" >/dev/null; then
+		version=${required%.*}.$((${required##*.} + 1)) # the commits after a release sort above the release
+	elif [ -e dist/goproxy ]; then
+		find dist/goproxy -name "$required.*" -delete # of make release, and not released
+	fi
+	version+=-dev.$(TZ=UTC git show -s --format=%cd --date=format-local:%Y%m%d%H%M%S).g$(git rev-parse --short=12 HEAD)
+	(
+		cd "$work/git"
+		sed -i -E "s,($root[^ ]* )$required\$,\1$version," contrib/*/go.mod
+		date=$(git show -s --format=%cI)
+		export GIT_AUTHOR_DATE=$date GIT_COMMITTER_DATE=$date
+		git -c user.name=proxy -c user.email=proxy@localhost commit -qam "Require $version"
+	)
+fi
+mkdir -p "dist/goproxy/$root"
 for folder in '' $folders; do
-	tag=${folder:+$folder/}$required
+	tag=${folder:+$folder/}$version
 	git -C "$work/git" tag -f "$tag" HEAD >/dev/null
 	echo "$tag"
 done >dist/TAGS
@@ -27,17 +49,17 @@ done >dist/TAGS
 # The go command makes the archives, from the tags and nothing else of this machine.
 export GOMODCACHE=$work/mod GOPROXY=direct GOSUMDB=off GOFLAGS=-modcacherw GOWORK=off
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=url.file://$work/git.insteadOf GIT_CONFIG_VALUE_0=https://$root
-modules=$(sed "s,/*$required\$,,; s,^,$root/,; s,/\$,," dist/TAGS)
-(cd "$work" && go mod download -json ${modules//$'\n'/@$required }@"$required" >sums)
-mkdir -p "dist/goproxy/$(dirname "$root")"
-cp -r "$work/mod/cache/download/$root" "dist/goproxy/$root"
+modules=$(sed "s,/*$version\$,,; s,^,$root/,; s,/\$,," dist/TAGS)
+(cd "$work" && go mod download -json ${modules//$'\n'/@$version }@"$version" >sums)
+cp -r "$work/mod/cache/download/$root/." "dist/goproxy/$root"
 find dist/goproxy \( -name '*.lock' -o -name '*.ziphash' -o -name '*.partial' \) -delete
-for module in $modules; do echo "$required" >"dist/goproxy/$module/@v/list"; done
+for module in $modules; do (cd "dist/goproxy/$module/@v" && ls -- *.info | sed 's/\.info$//' >list); done
 {
-	printf '# %s\n' "$required"
+	printf '# %s\n' "$version"
 	git show HEAD:CHANGELOG.md | sed '1,/^## \[Unreleased\]/d; /^## /,$d'
 	printf '\n## Checksums\n\nThe lines of `go.sum`:\n\n```\n'
 	sed -n 's/^\t"Path": "\(.*\)",/\1/p; s/^\t"Version": "\(.*\)",/\1/p; s/^\t"Sum": "\(.*\)",/\1/p; s/^\t"GoModSum": "\(.*\)",*/\1/p' "$work/sums" |
 		paste -d' ' - - - - | sed -E 's,^(\S+) (\S+) (\S+) (\S+)$,\1 \2 \3\n\1 \2/go.mod \4,'
 	printf '```\n'
 } >dist/NOTES.md
+echo "go get $root@$version"
