@@ -177,7 +177,7 @@ doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	$(BIN)/pkgsite -http localhost:6060 .
 
 # The same commit makes the same bytes: no path, build id or version control of this machine goes in.
-proxy: ## Write the modules of the last commit into dist/goproxy, a file GOPROXY, and their checksums into dist/NOTES.md
+proxy: ## Add the modules of the last commit, in a version of its own, to dist/goproxy, a file GOPROXY, and write their checksums into dist/NOTES.md
 	@tools/proxy.sh
 
 # Tests that use internal/test/released read the stores of every release in each run, and write a release only once.
@@ -189,7 +189,8 @@ golden: ## Write the stores of this release, by the tests that read those of all
 	      (cd $$dir && go test -count=1 -run "^($$tests)$$" . -released $$version) || exit 1; fi; done; \
 	  if [ -n "$$(git status --porcelain -- '*testdata/released*')" ]; then git status --short -- '*testdata/released*'; echo "golden: commit these stores, then run make release again"; exit 1; fi
 
-release: golden proxy ## The same, and the programs of cmd for linux, darwin and windows with checksums
+release: golden ## Write the same in the version of the release, and the programs of cmd for linux, darwin and windows with checksums
+	@tools/proxy.sh release
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
 	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
 	  for program in cmd/*/; do \

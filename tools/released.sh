@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Fetches every module of the last commit into an empty module, offline and without replace, from the GOPROXY that
-# `make proxy` made into dist by the tags of the release. The programs of README then compile and run there. Third
-# parties come from the module cache.
+# `make proxy` made into dist. The programs of README then compile and run there. Third parties come from the module
+# cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 root=$(sed -n 's/^module //p' go.mod)
 version=$(head -1 dist/TAGS)
 work=$PWD/.tools/released
-# What the last run got of these modules: the go command takes a version for what it was then.
+# The copies of the last run. The go command takes a version for what it was then.
 own="$work/mod/cache/download/$root $work/mod/$(dirname "$root")"
 export GODEBUG=goindex=0 # its index of packages, too
 mkdir -p "$work/mod"
