@@ -12,7 +12,7 @@ FIND      := find . \( -name .git -o -name .tools -o -name dist -o -name testdat
 MODULES   := $(patsubst %/go.mod,%,$(sort $(shell $(FIND) -name go.mod -print)))
 MODULE    := $(shell sed -n "s/^module //p" go.mod)
 CONTRIB   := $(filter ./contrib/%,$(MODULES))
-# Modules with tests only: of lendingtest, the pages and the documents, from outside.
+# Modules with tests only: of lendingtest, the pages, the client behind gateways and the documents, from outside.
 TESTS     := $(filter ./tests/%,$(MODULES))
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
@@ -31,7 +31,7 @@ help:
 
 ##@ Use
 
-.PHONY: demo test cover race contrib fuzz bench flaky mutants
+.PHONY: demo test cover race contrib fuzz bench flaky mutants gateways
 demo: ## README's demonstration on the embedded service
 	go run ./examples/quickstart
 
@@ -92,10 +92,16 @@ mutants: ## Break the code at N (170) random places of the root module, and list
 	@copy=$$(mktemp -d); trap 'rm -rf $$copy' EXIT; git ls-files -zco --exclude-standard | tar -c --null -T - | tar -x -C $$copy; \
 	  ulimit -v 16777216 2>/dev/null || true; go -C tools run ./mutants -n $(or $(N),170) -only '$(ONLY)' $(addprefix -seed ,$(SEED)) $$copy
 
+# Debian has an old caddy only. Its build takes 4 minutes of a processor, too long for CI.
+gateways: ## Run the whole of tests/gateways, with caddy too, and write the tables of docs/gateways.md
+	@mkdir -p $(BIN); GOBIN=$(BIN) GOFLAGS=-mod=mod go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.10.2 || echo 'caddy cannot be had'
+	@cd tests/gateways && PATH=$(BIN):$$PATH LENDING_TEST_GATEWAYS=$(CURDIR)/docs/gateways.md \
+	  go test -count=1 -parallel 4 -timeout 60m -v . | grep -vE '^ *(=== |--- (PASS|SKIP))'
+
 ##@ Gates
 
-.PHONY: check lint docs api released versions cross axe-peer screenshots openapi-peer vuln tools-test
-check: cover race contrib axe-peer openapi-peer tools-test lint docs api released versions cross vuln demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api released versions cross axe-peer screenshots openapi-peer gateways-peer vuln tools-test
+check: cover race contrib axe-peer openapi-peer gateways-peer tools-test lint docs api released versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands. It spends a third
 # less processor time if it collects garbage less often.
@@ -156,6 +162,9 @@ screenshots: ## Write pictures of the pages to dist/screenshots, light and dark,
 
 openapi-peer: ## Run tests/openapi, and generate TypeScript of lendingtest/openapi.yaml; says so and goes on without when npm cannot be had
 	@tools/openapi.sh $(BIN)/openapi
+
+gateways-peer: ## Run the short form of tests/gateways at nginx, haproxy and Apache; says which gateway this machine does not have
+	@cd tests/gateways && go test -count=1 -parallel 4 -v . 2>&1 | grep -vE '^ *(=== |--- (PASS|SKIP))'
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB) $(TESTS),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)

@@ -1,0 +1,52 @@
+package gateways_test
+
+import (
+	"log"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain says which gateways this machine does not have.
+func TestMain(m *testing.M) {
+	for _, name := range slices.Sorted(maps.Keys(products)) {
+		if _, err := exec.LookPath(products[name].program); err != nil {
+			log.Printf("SKIPPED: %v; make gateways builds caddy, the others are packages of Debian", err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// document is the path of docs/gateways.md in the long form, and empty in the short form.
+var document = os.Getenv("LENDING_TEST_GATEWAYS")
+
+// sizes returns short in the short form, and all sizes in the long form.
+func sizes(short int, more ...int) []int {
+	if document == "" {
+		return []int{short}
+	}
+	return append([]int{short}, more...)
+}
+
+var writing sync.Mutex
+
+// write writes a part of the document between its two comments, unless a test has failed.
+func write(t *testing.T, part, text string) {
+	t.Helper()
+	if document == "" || t.Failed() {
+		return
+	}
+	writing.Lock()
+	defer writing.Unlock()
+	old, err := os.ReadFile(document)
+	require.NoError(t, err)
+	between := regexp.MustCompile(`(?s)(<!-- make gateways: ` + part + ` -->\n\n).*?(\n<!-- end -->)`)
+	require.True(t, between.Match(old), "%s has no part %q", document, part)
+	require.NoError(t, os.WriteFile(document, between.ReplaceAll(old, []byte("${1}"+text+"${2}")), 0o600))
+}

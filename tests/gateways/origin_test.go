@@ -1,0 +1,133 @@
+package gateways_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// origin is the service behind a gateway: two instances that share a ledger.
+type origin struct {
+	a, b *instance
+
+	mu       sync.Mutex
+	executed map[string]int // by the identifier of the request
+	parts    int            // documents of which a part was executed
+
+	fault atomic.Pointer[fault] // of all requests
+	count atomic.Int64
+}
+
+// fault is what the service does wrong with every nth mutation.
+type fault struct {
+	every  int64
+	answer func(w http.ResponseWriter)
+}
+
+var (
+	hangUp = fault{50, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }}
+	slow   = fault{100, func(http.ResponseWriter) { <-time.After(1500 * time.Millisecond) }}
+	broken = fault{50, func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }}
+)
+
+// instance is a server that can be killed.
+type instance struct {
+	address string
+	server  *http.Server
+	idle    time.Duration // after which the server closes a connection
+	handler http.Handler
+}
+
+func newOrigin(t *testing.T, idle time.Duration) *origin {
+	t.Helper()
+	o := &origin{executed: map[string]int{}}
+	for _, i := range []**instance{&o.a, &o.b} {
+		*i = &instance{address: freeAddress(t), idle: idle, handler: o}
+		(*i).run(t)
+		t.Cleanup(func() { _ = (*i).server.Close() })
+	}
+	return o
+}
+
+func (i *instance) run(t *testing.T) {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	i.server = &http.Server{Handler: i.handler, IdleTimeout: i.idle, Protocols: protocols, ReadHeaderTimeout: time.Minute}
+	var listener net.Listener
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", i.address)
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	go func(server *http.Server) { _ = server.Serve(listener) }(i.server)
+}
+
+const statusPath = "/api/Application/application-status/"
+
+// ServeHTTP executes each request that arrives whole, and then has the faults.
+func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(r.URL.Path, statusPath) {
+		_, _ = io.WriteString(w, `"Approved"`)
+		return
+	}
+	if strings.Contains(r.URL.Path, "/add-company-details/") && !json.Valid(body) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"title":"the body is missing"}`)
+		return
+	}
+	o.execute(r, body)
+	if f := o.fault.Load(); f != nil && o.count.Add(1)%f.every == 0 {
+		f.answer(w)
+	}
+	switch {
+	case r.Method == http.MethodGet:
+		_, _ = io.WriteString(w, `"c0000000-0000-4000-8000-000000000001"`)
+	case strings.Contains(r.URL.Path, "/submit-"):
+		_, _ = io.WriteString(w, `true`)
+	}
+}
+
+// execute notes a request. The name of a document is the hash of its content.
+func (o *origin) execute(r *http.Request, body []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.executed[path.Base(r.URL.Path)]++
+	name := r.URL.Query().Get("fileName")
+	if name == "" {
+		return
+	}
+	var content string
+	_ = json.Unmarshal(body, &content)
+	document, err := base64.StdEncoding.DecodeString(content)
+	if err != nil || name != nameOf(document) {
+		o.parts++
+	}
+}
+
+func nameOf(document []byte) string { return fmt.Sprintf("%x.pdf", sha256.Sum256(document)) }
+
+// runs returns how often the request with this identifier was executed.
+func (o *origin) runs(id string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.executed[id]
+}
