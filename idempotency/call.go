@@ -78,17 +78,26 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 	if k.entry.State == store.Sent {
 		k.undoUnsent()
 	}
-	if err := k.isSame(ctx); err != nil {
-		return nil, err
-	}
 	if k.entry.State == store.Sent && k.nonce == k.data.Send.Nonce { // an earlier turn of this call has saved the entry
 		return nil, nil
 	}
-	if k.inDoubt = false; k.entry.State != store.Done && k.entry.State != store.Forgotten {
-		if err := k.doubtAfterRestore(ctx); err != nil {
+	var restored *Instruction
+	k.inDoubt, k.isUnknown = false, k.entry.State != store.Done && k.entry.State != store.Forgotten
+	if k.isUnknown {
+		if restored, err = k.restart(ctx, &k.entry, &k.data); err != nil {
+			return nil, k.unsaved(err)
+		}
+		k.isUnknown = restored != nil
+	}
+	if err := k.isSame(ctx); err != nil {
+		return nil, err
+	}
+	if restored != nil && k.entry.State == store.Free {
+		if err := k.doubtAfterRestore(ctx, restored); err != nil {
 			return nil, err
 		}
 	}
+	k.isUnknown = false
 	idle := k.data.idle(&k.entry)
 	switch k.entry.State {
 	case store.Free:
@@ -192,13 +201,9 @@ func (k *keyedCall) useVerdict(ctx context.Context) error {
 }
 
 // doubtAfterRestore puts a mutation in doubt that the store lost or did not know yet at the time of its copy.
-func (k *keyedCall) doubtAfterRestore(ctx context.Context) error {
-	k.entry, k.loaded = *k.current(), time.Now()
-	o, err := k.restart(ctx, &k.entry, &k.data)
-	if err != nil {
-		return k.unsaved(err)
-	}
-	if o == nil || k.entry.State != store.Free {
+func (k *keyedCall) doubtAfterRestore(ctx context.Context, o *Instruction) error {
+	accepted, _ := ctx.Value(acceptedContext{}).(time.Time)
+	if k.entry.Revision == 0 && !accepted.IsZero() && time.Since(accepted) < o.Age {
 		return nil
 	}
 	if isNew, err := k.isNew(ctx, o); isNew || err != nil {
@@ -214,10 +219,10 @@ func (k *keyedCall) doubtAfterRestore(ctx context.Context) error {
 }
 
 // isNew reports whether the request names a record that a mutation has made after the instruction: such a
-// mutation was not sent before.
+// mutation was not sent before. A record that the service does not show is not known as new.
 func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 	id, err := k.target.owner(ctx)
-	if err != nil {
+	if err != nil && lending.OutcomeOf(err) != lending.OutcomeRejected {
 		return false, k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
 	if id == "" {

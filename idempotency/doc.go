@@ -85,7 +85,8 @@
 //   - Call [Log.Forget] days after the end of an order, and [Log.Erase] when a person asks for it.
 //   - List open keys with [Log.Keys] and [InDoubtStates]. For a key that needs a review, a person
 //     makes the reads of CheckWith and calls [Log.Resolve].
-//   - After a restore of the store from a copy, call [Log.Restored] before anything is sent.
+//   - After a restore of the store from a copy, call [Log.Restored] before anything is sent, and then [Log.Resume].
+//     Give the calls of an order the time of its acceptance with [WithAccepted].
 //   - Stop the sends of all replicas with [Log.Pause], and go on with [Log.Resume].
 //   - Encrypt the responses at rest with [store.NewEncrypted].
 //

@@ -11,7 +11,8 @@ import (
 )
 
 // find makes the check of a mutation of n records, and rebuilds the response if possible.
-func (s *settings) find(ctx context.Context, key string, r route, t *target, of *send, n int) (finding, error) {
+func (s *settings) find(ctx context.Context, key string, r route, t *target, d *entryData, n int) (finding, error) {
+	of := &d.Send
 	if why := r.cannotTell(of); why != "" {
 		return finding{why: why}, nil
 	}
@@ -23,6 +24,11 @@ func (s *settings) find(ctx context.Context, key string, r route, t *target, of 
 	if of.AfterRestore {
 		if before, claimer, err = s.beforeCopy(ctx, key, r, t, after); err != nil {
 			return finding{}, err
+		}
+	}
+	if of.AfterRestore || d.isOfCopy {
+		if f, isTold, err := s.unexplained(ctx, r, t, before, after); isTold || err != nil {
+			return f, err
 		}
 	}
 	f := r.judge(before, after, n)
@@ -54,7 +60,7 @@ func (s *settings) endOther(
 		f.why = d.History.decided().Why
 	default: // the entry has the ids for the read
 		of := &target{client: client, ids: d.Request.IDs}
-		if f, err = s.find(ctx, entry.Key, rowOf(d.Request.Route), of, &d.Send, max(1, d.Send.Adds)); err != nil {
+		if f, err = s.find(ctx, entry.Key, rowOf(d.Request.Route), of, d, max(1, d.Send.Adds)); err != nil {
 			return recheck(idle, s.MaxLateness), err
 		}
 	}
@@ -64,6 +70,7 @@ func (s *settings) endOther(
 	case thenWait:
 		return recheck(idle, late), nil
 	case thenReview:
+		d.names(f)
 		d.Send.Before = nil // the count is wrong as soon as another mutation has the lock
 		now = line{State: store.NeedsReview, Why: d.reviewed(cmp.Or(f.why, "another mutation has taken its lock"))}
 		d.change(entry, now)

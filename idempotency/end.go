@@ -39,6 +39,7 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	if k.data.Doubt.Rejected >= maxRejected && k.entry.State != store.NeedsReview {
 		f.why = "the service rejects every resend, and " + f.why
 	}
+	k.data.names(f)
 	return nil, k.needReview(ctx, f.why)
 }
 
@@ -67,7 +68,7 @@ func (k *keyedCall) find(ctx context.Context) (f finding, err error) {
 		return finding{why: "the mutation happened, but no read shows the response"}, nil
 	}
 	n := cmp.Or(max(0, k.data.Send.Adds), records(k.target.body))
-	return k.settings.find(ctx, k.entry.Key, k.row, k.target, &k.data.Send, n)
+	return k.settings.find(ctx, k.entry.Key, k.row, k.target, &k.data, n)
 }
 
 // recordFound records that the mutation happened, and returns the response. A response that is

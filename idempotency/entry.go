@@ -28,7 +28,8 @@ type entryData struct {
 	Hold     time.Duration  `json:"hold,omitempty"`   // the time to keep the lock after the end
 	Erased   bool           `json:"erased,omitempty"` // see [Log.Erase]
 
-	unknown format.Unknown
+	unknown  format.Unknown
+	isOfCopy bool // the entry is older than [Log.Restored]
 }
 
 // request identifies the mutation.
@@ -61,6 +62,7 @@ type doubt struct {
 	Rejected int           `json:"rejected,omitempty"` // the number of rejected resends
 	Refused  time.Duration `json:"refused,omitempty"`  // since the first of the last refusals of a gateway; 0 without one
 	Idle     time.Duration `json:"idle,omitempty"`     // from the end of the last send to the last save
+	Found    []byte        `json:"found,omitempty"`    // the response if the record in the review is that of the mutation
 }
 
 // response is the recorded response. Without a status there is none.

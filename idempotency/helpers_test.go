@@ -309,3 +309,10 @@ func tracedOffer(id string) http.HandlerFunc {
 type readOnly struct{ store.Store }
 
 func (readOnly) Replace(context.Context, []store.Entry) (int, error) { return 0, errStore }
+
+// restored tells the log of a restore, and lets it send again.
+func restored(t *testing.T, log *idempotency.Log, r idempotency.Restoration) {
+	t.Helper()
+	require.NoError(t, log.Restored(t.Context(), r))
+	require.NoError(t, log.Resume(t.Context()))
+}

@@ -39,6 +39,7 @@ type instructions struct {
 	Format  format.Version `json:"format"`
 	Pause   *Instruction   `json:"pause,omitempty"`
 	Restore *Instruction   `json:"restore,omitempty"`
+	Claim   bool           `json:"claim,omitempty"`  // see [Restoration]
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
 
 	unknown format.Unknown

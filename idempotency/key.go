@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/opaque"
@@ -63,6 +64,15 @@ func AcceptRecorded(ctx context.Context) context.Context {
 // like [SafeToRepeat].
 func WithCheck(ctx context.Context, check func(context.Context) (Verdict, error)) context.Context {
 	return with(ctx, func(o *keyOptions) { o.check = check })
+}
+
+type acceptedContext struct{}
+
+// WithAccepted tells when your program accepted the order of the mutations in ctx, with any key. If the order was
+// accepted after [Log.Restored], the log sends a key that it does not have without a check: nothing of the order can
+// have been sent before. Pass the time in your table of orders.
+func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
+	return context.WithValue(ctx, acceptedContext{}, accepted)
 }
 
 // Verdict tells whether a mutation happened. The zero Verdict means [NeedsReview].

@@ -39,6 +39,8 @@ type keyedCall struct {
 	inDoubt bool            // an earlier send may have succeeded
 	changed []byte          // the fingerprint of a request that differs from the recorded request; else nil
 	outcome lending.Outcome // the outcome of the send
+
+	isUnknown bool // the store may have lost a send, or the log has not read yet whether it may: see [Log.Restored]
 }
 
 // hasAnswer reports whether the entry has the response, or the method needs none.
@@ -109,6 +111,9 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 	}
 	why.cause = redact.Hide(why.cause)
 	outcome := outcomeOf(&k.data, k.entry.State)
+	if outcome == lending.OutcomeNotSent && k.isUnknown {
+		outcome = lending.OutcomeUnknown
+	}
 	if outcome == lending.OutcomeDone && (errors.Is(why.kind, ErrInDoubt) || errors.Is(why.kind, ErrNeedsReview)) {
 		why.kind = ErrAnswerLost
 	}

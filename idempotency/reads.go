@@ -224,16 +224,21 @@ func rebuiltCustomers(ctx context.Context, t *target, before *snapshot, _ snapsh
 
 // rebuiltApplication returns the id of the application that the check before did not show.
 func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after snapshot) ([]byte, error) {
+	ids, err := newApplications(ctx, t, before, after)
+	if len(ids) != 1 {
+		return nil, err
+	}
+	return json.Marshal(ids[0])
+}
+
+// newApplications returns the ids of the applications that the check before did not show.
+func newApplications(ctx context.Context, t *target, before *snapshot, after snapshot) ([]string, error) {
 	fresh := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return slices.Contains(before.IDs, id) })
-	id, err := theOne(fresh, func(id string) error {
+	return those(fresh, func(id string) error {
 		application, _ := lending.ParseApplicationID(id) // a UUID
 		_, err := t.client.Applications.Get(ctx, application)
 		return err
 	})
-	if id == "" {
-		return nil, err
-	}
-	return json.Marshal(id)
 }
 
 // rebuiltOffer returns the UUID of the offer: the only UUID, except the id of the application,
@@ -252,26 +257,33 @@ func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) (
 	return json.Marshal(ids[0])
 }
 
-// maxTried is the largest number of reads of theOne.
+// maxTried is the largest number of reads of those.
 const maxTried = 16
 
 // theOne returns the only id that read accepts, or "" if read accepts none or several.
-func theOne(ids []string, read func(id string) error) (only string, failed error) {
+func theOne(ids []string, read func(id string) error) (string, error) {
+	accepted, err := those(ids, read)
+	if len(accepted) != 1 {
+		return "", err
+	}
+	return accepted[0], nil
+}
+
+// those returns the ids that read accepts. It is nil for too many ids. The error is nil if read accepts any.
+func those(ids []string, read func(id string) error) (accepted []string, failed error) {
 	if len(ids) > maxTried {
-		return "", nil
+		return nil, nil
 	}
 	for _, id := range ids {
 		switch err := read(id); {
-		case err == nil && only != "":
-			return "", nil
 		case err == nil:
-			only = id
+			accepted = append(accepted, id)
 		case !lending.IsNotFound(err):
 			failed = err // a read with the id of another kind of record may always fail
 		}
 	}
-	if only != "" {
-		return only, nil
+	if len(accepted) > 0 {
+		return accepted, nil
 	}
-	return "", failed
+	return nil, failed
 }

@@ -320,7 +320,7 @@ func TestRestoredStoreDoesNothingTwice(t *testing.T) {
 				}
 				bubble.Elapse(10 * time.Second)
 				f = n.fleet(t, entries)
-				require.NoError(t, f.logs[0].Restored(t.Context(), idempotency.Restoration{By: "kim", Copy: at}))
+				restored(t, f.logs[0], idempotency.Restoration{By: "kim", Copy: at, Claim: true})
 				for id := range n.rows {
 					f.working.Go(func() { f.run(t, id) })
 				}

@@ -32,7 +32,7 @@ func atNight(t *testing.T, f func(*testing.T, *lendingtest.Service, *lending.Cli
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		bubble.Elapse(24 * time.Hour)
-		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(time.Second)
 		f(t, service, client, log)
 	})
@@ -40,6 +40,13 @@ func atNight(t *testing.T, f func(*testing.T, *lendingtest.Service, *lending.Cli
 
 func copyOfAnHourAgo() idempotency.Restoration {
 	return idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Hour)}
+}
+
+// claiming is copyOfAnHourAgo where keys claim records.
+func claiming() idempotency.Restoration {
+	r := copyOfAnHourAgo()
+	r.Claim = true
+	return r
 }
 
 // TestUnknownKeyIsLookedUpBeforeItIsSent has the service know the effect of a key, or not.
@@ -98,7 +105,7 @@ func TestOrderAfterARestoreEnds(t *testing.T) {
 	atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, log *idempotency.Log) {
 		r := copyOfAnHourAgo()
 		r.Lasts = 3 * time.Hour
-		require.NoError(t, log.Restored(t.Context(), r))
+		restored(t, log, r)
 		bubble.Elapse(3*time.Hour - time.Minute)
 		o := newOrder(service)
 		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/link")
@@ -140,7 +147,7 @@ func TestKnownApplicationIsNotTakenForALostOne(t *testing.T) {
 		bubble.Elapse(31 * 24 * time.Hour)
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		fake.Must(log.Sweep(t.Context()))
-		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(maxLateness)
 		second := fake.Must(create("order-2"))
 		assert.NotEqual(t, first, second)
@@ -161,7 +168,7 @@ func TestUnreadableEntryLeavesRecordsToAPerson(t *testing.T) {
 		require.NoError(t, entries.Save(t.Context(), entry))
 		bubble.Elapse(time.Hour)
 		log := fake.Must(idempotency.NewLog(entries, nil))
-		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(maxLateness)
 		require.ErrorIs(t, create("order-2"), idempotency.ErrNeedsReview)
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
@@ -187,7 +194,7 @@ func TestLateEntryOfTheListIsRead(t *testing.T) {
 		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
 		create := order{service: service, customer: user.ID}.createsID(t, client)
 		bubble.Elapse(time.Hour)
-		require.NoError(t, fake.Must(idempotency.NewLog(entries, nil)).Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
 		bubble.Elapse(maxLateness)
 		first := fake.Must(create("order-1"))
 		list.key = ":order-1"
@@ -206,7 +213,7 @@ func TestDoubtOfTheCopyWaitsForMaxLatenessAgain(t *testing.T) {
 		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(time.Hour)
 		log := fake.Must(idempotency.NewLog(entries, nil))
-		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(maxLateness - time.Second)
 		require.ErrorIs(t, create("the/key"), idempotency.ErrInDoubt, "a resend after the copy can still be executed")
 		bubble.Elapse(time.Second)
@@ -228,7 +235,7 @@ func TestKeysOfARecordInDoubtInTheCopyAreLookedUp(t *testing.T) {
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				bubble.Elapse(time.Hour)
 				log := fake.Must(idempotency.NewLog(entries, nil))
-				require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+				restored(t, log, claiming())
 				bubble.Elapse(maxLateness + time.Millisecond/2)
 				if by == "Check" {
 					fake.Must(log.Check(t.Context(), client))
@@ -272,7 +279,7 @@ func TestVerdictOnAReviewOfTheCopyWaits(t *testing.T) {
 		require.ErrorIs(t, link(), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, link(), idempotency.ErrNeedsReview)
 		bubble.Elapse(time.Hour)
-		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(time.Minute)
 		resolve := func() error { return log.Resolve(t.Context(), "the/key", says(idempotency.NotHappened())) }
 		require.ErrorIs(t, resolve(), idempotency.ErrInDoubt)
@@ -292,7 +299,7 @@ func TestRejectedKeyOfTheCopyIsLookedUp(t *testing.T) {
 		service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		bubble.Elapse(time.Hour)
-		require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(time.Second)
 		assert.Equal(t, lending.OutcomeDone, fake.Must(log.Lookup(t.Context(), "done/key")).Outcome)
 		assert.Equal(t, lending.OutcomeUnknown, fake.Must(log.Lookup(t.Context(), "the/key")).Outcome)
@@ -301,8 +308,8 @@ func TestRejectedKeyOfTheCopyIsLookedUp(t *testing.T) {
 	})
 }
 
-// TestForgottenOrdersLeaveRecordsToAPerson has the log forget or erase an order before the restore: a customer
-// that the log does not know can be an earlier customer.
+// TestForgottenOrdersLeaveRecordsToAPerson has the log forget or erase an order before the restore: an application
+// that the log does not know can be of that order, also if keys claim records.
 func TestForgottenOrdersLeaveRecordsToAPerson(t *testing.T) {
 	for name, forget := range map[string]func(context.Context, *idempotency.Log, string) (int, error){
 		"forgotten": func(ctx context.Context, log *idempotency.Log, _ string) (int, error) {
@@ -316,15 +323,17 @@ func TestForgottenOrdersLeaveRecordsToAPerson(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				log := fake.Must(idempotency.NewLog(entries, nil))
 				require.NoError(t, creation(t, client, fake.Newcomer())("old/customer"))
+				id := service.Snapshot().Customers[0].ID
+				o := order{service: service, customer: fake.Must(lending.ParseCustomerID(id))}
+				require.NoError(t, o.creates(t, client)("old/application"))
 				bubble.Elapse(time.Hour)
-				require.Equal(t, 1, fake.Must(forget(t.Context(), log, service.Snapshot().Customers[0].ID)))
-				service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
-				require.NoError(t, log.Restored(t.Context(), copyOfAnHourAgo()))
+				require.Equal(t, 2, fake.Must(forget(t.Context(), log, id)))
+				restored(t, log, claiming())
 				bubble.Elapse(time.Minute)
-				err := creation(t, client, fake.Ada())("order-42/customer")
+				err := o.creates(t, client)("order-42/application")
 				require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
-				assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+				assert.Equal(t, 1, service.Executed(createApplicationRoute))
 			})
 		})
 	}
@@ -344,7 +353,7 @@ func TestRestorationIsChecked(t *testing.T) {
 		require.ErrorAs(t, log.Restored(t.Context(), r), &argument)
 		require.Nil(t, fake.Must(log.Standing(t.Context())).Restored)
 	}
-	require.NoError(t, log.Restored(t.Context(), ok))
+	restored(t, log, ok)
 	now := fake.Must(log.Standing(t.Context())).Restored
 	assert.Equal(t, 30*24*time.Hour, now.Lasts)
 	assert.Equal(t, ok.Copy.UTC(), now.Copy)
@@ -371,8 +380,8 @@ func TestWithdrawalOfTheCopy(t *testing.T) {
 				require.NoError(t, confirm(test.first))
 				bubble.Elapse(30 * time.Minute)
 				log := fake.Must(idempotency.NewLog(entries, nil))
-				r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Minute)}
-				require.NoError(t, log.Restored(t.Context(), r))
+				r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Minute), Claim: true}
+				restored(t, log, r)
 				bubble.Elapse(maxLateness)
 				require.ErrorIs(t, confirm("order-42/confirm"), test.late)
 				assert.Equal(t, test.sends, service.Executed(confirmRoute))
@@ -443,8 +452,8 @@ func TestClaimedRecordMayBeOfAnotherLostKey(t *testing.T) {
 					require.NoError(t, add(""), "by the lost key")
 					bubble.Elapse(time.Minute)
 					log := fake.Must(idempotency.NewLog(entries, nil))
-					r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Hour)}
-					require.NoError(t, log.Restored(t.Context(), r))
+					r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-time.Hour), Claim: true}
+					restored(t, log, r)
 					bubble.Elapse(maxLateness)
 					sent := service.Executed(list.route)
 					require.NoError(t, add("another"))
@@ -481,7 +490,7 @@ func TestDoubtOfTheCopyBesideALaterRecord(t *testing.T) {
 				bubble.Elapse(time.Minute)
 				log := fake.Must(idempotency.NewLog(entries, nil))
 				r := idempotency.Restoration{By: "kim", Copy: time.Now().Add(-90 * time.Second)}
-				require.NoError(t, log.Restored(t.Context(), r))
+				restored(t, log, r)
 				for range 3 {
 					bubble.Elapse(maxLateness)
 					for _, key := range []string{"old", "lost"} {

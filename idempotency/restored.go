@@ -3,7 +3,9 @@ package idempotency
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,11 +18,17 @@ type Restoration struct {
 	By    string        // required: the name of the person
 	Copy  time.Time     // required: the time of the copy
 	Lasts time.Duration // how long restored and unknown keys are in doubt; 0 for KeepAnswers
+
+	// Claim lets a check take a record that no known key explains for the effect of its key. Set Claim only if
+	// nothing else than the keys of this log makes records, and every order since the copy runs again. Without
+	// Claim a person decides about such a record.
+	Claim bool
 }
 
 // Restored tells all logs with the same store and Namespace that the store comes from a copy: the
 // log does not know the mutations between the time of the copy and now. Stop all replicas before you
-// restore the store, and call Restored before any of them sends.
+// restore the store, and call Restored before any of them sends. Restored pauses the log: nothing is sent
+// until [Log.Resume].
 //
 // Until Lasts is over, these keys are in doubt before they are sent: a key that the copy does not
 // have, and a key that was rejected, not yet sent or in doubt at the time of the copy. The check
@@ -29,11 +37,17 @@ type Restoration struct {
 // Recorded responses are replayed, and [SafeToRepeat], [WithCheck] and mutations that set a value
 // work as after a lost response.
 //
-// A record that the log does not know counts as made since the copy, for example the customer with
-// the e-mail address of a request. A person decides about such a record if the log has ever
-// forgotten an order or erased a person ([Log.Forget], [Log.Erase]), or cannot read an entry. A person
-// also decides about the next mutation of the same list that the check does not find: the record may be
-// of that mutation. If a customer or an application was made after Restored, its keys are not in doubt.
+// Only an e-mail address identifies a record: the customer with the address is the record of the key. If the
+// check finds another record that no known key explains, the key needs a review, which names the record, or
+// its list and the count. The record can be of another program, or of an order before the log: see
+// [Restoration].Claim. The verdict [Happened] with nil then accepts the named record.
+//
+// With Claim a person still decides about a record if the log has ever forgotten an order or erased a person
+// ([Log.Forget], [Log.Erase]), or cannot read an entry, and about the next mutation of a list in which a key
+// has claimed a record: the record may be of that mutation.
+//
+// An order that was accepted after Restored was never sent: see [WithAccepted]. If a customer or an
+// application was made after Restored, its keys are not in doubt.
 //
 // When Lasts is over, the log trusts its keys again. By then each order of the program that was open
 // at the time of the copy must have run to its end, or up to a key in doubt. A second Restored
@@ -48,11 +62,18 @@ func (l *Log) Restored(ctx context.Context, r Restoration) error {
 	if err := c.err(); err != nil {
 		return err
 	}
+	why := "the store is a copy of " + r.Copy.UTC().Format(time.DateTime) + " UTC"
+	if r.Claim {
+		why += "; keys claim records"
+	}
 	o := &Instruction{
-		Decision: Decision{By: r.By, Why: "the store is a copy of " + r.Copy.UTC().Format(time.DateTime) + " UTC"},
+		Decision: Decision{By: r.By, Why: why},
 		Copy:     r.Copy.UTC(), Lasts: cmp.Or(r.Lasts, s.KeepAnswers),
 	}
-	return storeError(s.operator.change(ctx, func(i *instructions) { i.Restore = o }))
+	return storeError(s.operator.change(ctx, func(i *instructions) {
+		i.Restore, i.Claim = o, r.Claim
+		i.Pause = cmp.Or(i.Pause, &Instruction{Decision: o.Decision})
+	}))
 }
 
 // open decodes a saved entry, and restarts its age after [Log.Restored].
@@ -64,9 +85,9 @@ func (s *settings) open(ctx context.Context, entry *store.Entry) (entryData, err
 	return d, err
 }
 
-// restart restarts the age of a restored entry at the time of [Log.Restored], because the mutation may
-// have been sent just before. The time before goes into the history. restart returns the instruction, or nil if
-// the entry is younger or no instruction is in force.
+// restart restarts the age and the doubt of a restored entry at the time of [Log.Restored], because the
+// mutation may have been sent just before. The time before goes into the history. restart returns the
+// instruction, or nil if the entry is younger or no instruction is in force.
 func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData) (*Instruction, error) {
 	now, err := s.operator.recent(ctx)
 	if err != nil {
@@ -79,20 +100,46 @@ func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData
 	if n := len(d.History); n > 0 {
 		d.History[n-1].Lasted += (entry.Age - o.Age).Milliseconds()
 	}
-	entry.Age = o.Age
+	entry.Age, d.Doubt.Idle, d.isOfCopy = o.Age, 0, true
 	return o, nil
 }
 
+// unexplained returns the finding on records that no known key explains, and reports whether there are any.
+// The mutation can have made one of them, but only an e-mail address identifies a record.
+func (s *settings) unexplained(ctx context.Context, row route, t *target, before *snapshot, after snapshot) (f finding, _ bool, err error) {
+	now, err := s.operator.recent(ctx)
+	if err != nil || now.Claim || !row.adds || before == nil || before.Count < 0 || after.Count <= before.Count {
+		return f, false, err
+	}
+	f.why = fmt.Sprintf("the service has %d %s, and the log knows %d", after.Count, row.reads, before.Count)
+	if row.reads == readsApplications {
+		ids, err := newApplications(ctx, t, before, after)
+		if err != nil {
+			return f, false, err
+		}
+		if len(ids) == 1 {
+			f.record = []byte(strconv.Quote(ids[0]))
+		}
+		if len(ids) > 0 {
+			f.why += ", but not " + strings.Join(ids, ", ")
+		}
+	}
+	f.why += "; compare with the request"
+	return f, true, nil
+}
+
 // beforeCopy returns a snapshot of the time before a mutation without a known send, made of the records that the
-// log knows, or nil if the log cannot know them all. The state is that of after, which tells nothing.
+// log knows, or nil if the log claims records and cannot know them all. The state is that of after, which tells nothing.
 // claimer is the key of another mutation that may have claimed the record.
 func (s *settings) beforeCopy(
 	ctx context.Context, key string, row route, t *target, after snapshot,
 ) (before *snapshot, claimer string, err error) {
 	before = &snapshot{State: after.State}
 	switch {
-	case !row.adds && !row.listsIDs: // removes a record
+	case row.removes:
 		before.Count = 1
+		return before, "", nil
+	case row.byEmail(): // the customer with the address is that of the key
 		return before, "", nil
 	case after.Count < 0, after.Count == 0 && !row.isOne:
 		return before, "", nil
@@ -103,9 +150,11 @@ func (s *settings) beforeCopy(
 	if err != nil {
 		return nil, "", err
 	}
-	owner, err := t.owner(ctx)
-	if err != nil {
-		return nil, "", err
+	owner := ""
+	if now.Claim {
+		if owner, err = t.owner(ctx); err != nil {
+			return nil, "", err
+		}
 	}
 	list := listOf(row, t.ids)
 	err = s.index.use(ctx, "", func(x *index) {
@@ -114,7 +163,7 @@ func (s *settings) beforeCopy(
 		hasIDs := row.listsIDs && !row.isOne
 		knowsAll := made.afterRestore || !now.Forgot && (hasIDs || isWhole)
 		switch {
-		case x.hasGap || !knowsAll:
+		case now.Claim && (x.hasGap || !knowsAll):
 			before = nil
 		case hasIDs:
 			before.IDs = slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {

@@ -54,14 +54,13 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err != nil {
 		return storeError(err)
 	}
-	restored, err := s.restart(ctx, &entry, &data)
-	if err != nil {
+	if _, err := s.restart(ctx, &entry, &data); err != nil {
 		return storeError(err)
 	}
-	if restored != nil { // another send may have followed the copy
-		data.Doubt.Idle = 0
+	if f.evidence == happened && f.answer == nil {
+		f.answer = data.Doubt.Found
 	}
-	if err := s.allows(ctx, key, r, &entry, &data); err != nil {
+	if err := s.allows(ctx, key, r, f, &entry, &data); err != nil {
 		return err
 	}
 	switch adds := entry.Lock != "" && rowOf(data.Request.Route).adds; {
@@ -83,12 +82,13 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 }
 
 // allows returns the reason if the verdict cannot be accepted.
-func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *store.Entry, d *entryData) error {
+func (s *settings) allows(
+	ctx context.Context, key string, r Resolution, f finding, entry *store.Entry, d *entryData,
+) error {
 	if field, why := d.takesVerdict(entry.State, r.Correct); why != "" {
 		return argumentError(field, lending.CodeConflict, why)
 	}
-	f, idle := r.Verdict.finding(), d.idle(entry)
-	isAbsent := f.evidence == absent
+	idle, isAbsent := d.idle(entry), f.evidence == absent
 	switch {
 	case isAbsent && !r.Correct && (d.Doubt.Happened || entry.State == store.Forgotten):
 		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")

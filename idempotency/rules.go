@@ -33,6 +33,7 @@ type finding struct {
 	evidence evidence
 	answer   []byte // the response of a mutation that happened; nil if lost
 	why      string // the reason for a review
+	record   []byte // the response if the record in a review is that of the mutation
 	verdict  bool   // a person or the caller's check says so
 	err      error  // the response cannot be encoded
 }
@@ -362,6 +363,13 @@ func (d *entryData) reviewed(why string) string {
 		why = "the store was restored from a copy, and does not know whether the mutation was sent: " + why
 	}
 	return why
+}
+
+// names keeps the response of the record that a review names.
+func (d *entryData) names(f finding) {
+	if f.record != nil {
+		d.Doubt.Found = f.record
+	}
 }
 
 // pause is the minimum time between the end of the last send and a resend.

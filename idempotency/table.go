@@ -49,6 +49,11 @@ const (
 	readsSubscription
 )
 
+// String names the records of a check for a person.
+func (r reads) String() string {
+	return [...]string{"records", "customers", "customers", "applications", "offers", "applicants", "withdrawals", "subscriptions"}[r]
+}
+
 // rowOf returns the row of a method and path template. The table uses published facts only.
 // An absence assumes MaxLateness, and reads that show earlier writes.
 //

@@ -164,6 +164,7 @@ type order struct {
 
 	Since string `json:"since"` // the time of the copy
 	For   string `json:"for"`   // of a restoration
+	Claim bool   `json:"claim"` // of a restoration
 
 	ID    string   `json:"id"`  // for a single dead letter
 	IDs   []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans

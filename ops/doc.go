@@ -23,7 +23,7 @@
 //	GET  api/standing                                   paused or restored: by whom, since when, why
 //	POST api/pause                                      {"why"}: all replicas stop sending mutations with a key
 //	POST api/resume                                     {}
-//	POST api/restored                                   {"since","for"}: the store is a copy of the time since
+//	POST api/restored                                   {"since","for","claim"}: the store is a copy of the time since; pauses the log
 //	GET  api/inboxes/{inbox}?event=&after=&limit=       a page of dead letters, newest first
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
 //	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event"}

@@ -49,7 +49,7 @@ func (d *desk) resume(r *http.Request, _ string, _ order) (what string, n int, e
 
 // restored serves POST api/restored.
 func (d *desk) restored(r *http.Request, who string, o order) (what string, n int, err error) {
-	restoration := idempotency.Restoration{By: who}
+	restoration := idempotency.Restoration{By: who, Claim: o.Claim}
 	what = "restored"
 	if restoration.Copy, err = timeIn("since", o.Since); err != nil {
 		return what, 0, err

@@ -28,6 +28,7 @@ type order struct {
 	Code    string          `json:"code,omitempty"`
 	Since   string          `json:"since,omitempty"`
 	For     string          `json:"for,omitempty"`
+	Claim   bool            `json:"claim,omitempty"`
 	IDs     []string        `json:"ids,omitempty"`
 	All     bool            `json:"all,omitempty"`
 	Event   string          `json:"event,omitempty"`
@@ -46,6 +47,7 @@ func parse(args []string) (o order, words []string, err error) {
 		flags.StringVar(text, name, "", "")
 	}
 	flags.BoolVar(&o.All, "all", false, "")
+	flags.BoolVar(&o.Claim, "claim", false, "")
 	flags.BoolVar(&o.Correct, "correct", false, "")
 	flags.IntVar(&o.Sends, "sends", 1, "")
 	for rest := args[1:]; len(rest) > 0; {

@@ -39,8 +39,10 @@ const usage = `usage: lending-ops [-url URL] [-json] command
                                               customer, the applications and the loans
   pause -why TEXT                             all replicas stop sending mutations with a key
   resume                                      they go on
-  restored -since TIME [-for DURATION]        the store is a copy of that time, such as 14:05 (UTC): look up
-                                              all keys that it does not know before they are sent
+  restored -since TIME [-for DURATION] [-claim]
+                                              the store is a copy of that time, such as 14:05 (UTC): pause the
+                                              log, and look up all keys that it does not know before they are
+                                              sent; -claim if nothing but its keys makes records
   status                                      the instructions: paused or restored, by whom, since when, why
   sessions                                    signed in, paused, needs a person
   signin [-code CODE] ACCOUNT                 sign in now, or with the code that the service has sent

@@ -52,7 +52,8 @@ func TestMutationsAreDoneOnceInARestoredLog(t *testing.T) {
 		do("TRUNCATE lending_idempotency")
 		do("INSERT INTO lending_idempotency TABLE copy")
 		log := must(idempotency.NewLog(must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), nil))
-		require.NoError(t, log.Restored(ctx, idempotency.Restoration{By: "the trial", Copy: copied}))
+		require.NoError(t, log.Restored(ctx, idempotency.Restoration{By: "the trial", Copy: copied, Claim: true}))
+		require.NoError(t, log.Resume(ctx))
 		restores, copied = restores+1, time.Time{}
 	})
 	t.Logf("the log restored %d times", restores)
