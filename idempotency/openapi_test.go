@@ -41,7 +41,7 @@ func TestDescriptionNamesRepeatableRoutes(t *testing.T) {
 		match := describedRoute.FindStringSubmatch(part)
 		want := extensions(t, routes[strings.ToUpper(match[2])+" "+match[1]], operations)
 		if !*update {
-			assert.Equal(t, want, match[4], "to write it anew: go test ./idempotency -run DescriptionSays -update")
+			assert.Equal(t, want, match[4], "to write it anew: go test ./idempotency -run DescriptionNames -update")
 		}
 		return strings.TrimSuffix(part, match[4]) + want
 	})

@@ -102,6 +102,7 @@ func (r *rig) send(method, path string, body io.Reader) reply {
 	}
 	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	require.NoError(r.t, err)
+	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

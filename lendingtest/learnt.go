@@ -202,6 +202,7 @@ func (x *exchange) respond(a *rules.Answer, refused *rules.Problem) {
 		a = x.formed(form, refused)
 	} else {
 		a.Body = x.shapes.Apply(route.Pattern, path, a.Body)
+		a.PlainText(x.call.Request.Header)
 	}
 	x.send(a)
 }

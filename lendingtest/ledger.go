@@ -32,7 +32,7 @@ type Request struct {
 	// Username is the account of the token, empty without a valid token.
 	Username string `json:"username"`
 	Proto    string `json:"proto"`
-	// Body is the first 64 KiB of the body.
+	// Body is the first 64 KiB of the body, empty without a valid token.
 	Body []byte `json:"body"`
 	// Status is the status of the response, 0 for a reset connection or a request in progress.
 	Status int `json:"status"`

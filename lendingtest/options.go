@@ -38,12 +38,13 @@ type config struct {
 	deliveryClient *http.Client
 	known          reshape.Service
 	onlySeen       bool
+	hostZone       *time.Location
 	decision       Decision
 	delivery       DeliveryMode
 }
 
 func defaultConfig() config {
-	return config{clock: time.Now, watch: func(Request, bool) {}, state: book.Config{
+	return config{clock: time.Now, watch: func(Request, bool) {}, hostZone: time.FixedZone("", -8*60*60), state: book.Config{
 		TokenLifetime: time.Hour,
 		Seed:          1,
 		Accounts: []Account{
@@ -98,6 +99,11 @@ func WithHTTPReceivers(hostPorts ...string) Option {
 func WithDeliveryClient(client *http.Client) Option {
 	return func(c *config) { c.deliveryClient = client }
 }
+
+// WithHostZone sets the time zone of the host, eight hours behind UTC by default. A date of the query with a zone is
+// converted to this zone, as by ASP.NET Core before 5.0: the midnight of UTC is the day before. A date without a
+// zone stays. [time.UTC] is for a host in UTC.
+func WithHostZone(zone *time.Location) Option { return func(c *config) { c.hostZone = zone } }
 
 // WithWatcher calls f for every request, just before its caller receives the response. If [Fault].Late executes a
 // mutation after its caller has gone, WithWatcher calls f again, with late. f may call the service.

@@ -47,12 +47,31 @@ func (f *front) serveRoutes() {
 // ServeHTTP answers a request.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), f.cfg.basePath)
-	switch {
+	switch status := tooLong(r); {
+	case status != 0:
+		f.outside(w, r).send(&rules.Answer{Status: status, Header: http.Header{"Connection": {"close"}}})
 	case !ok, !strings.HasPrefix(rest, "/"), path.Clean(rest) != rest: // ServeMux would redirect; this service never redirects
 		f.serveNotFound(w, r)
 	default:
 		http.StripPrefix(f.cfg.basePath, f.mux).ServeHTTP(w, r)
 	}
+}
+
+// tooLong returns the status for a head above the limits of the host, or 0.
+func tooLong(r *http.Request) int {
+	head := 0
+	for name, values := range r.Header {
+		for _, value := range values {
+			head += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+	}
+	switch {
+	case len(r.Method+" "+r.RequestURI+" HTTP/1.1\r\n") > 8192:
+		return http.StatusRequestURITooLong
+	case head > 32768:
+		return http.StatusRequestHeaderFieldsTooLarge
+	}
+	return 0
 }
 
 // exchange is a request on its way through the stages. As a ResponseWriter it completes the row of the request in the
@@ -64,6 +83,7 @@ type exchange struct {
 	call     *rules.Call
 	fault    Fault
 	tooLarge bool
+	stranger bool // a host answers before it reads the body
 }
 
 // serveRoute takes one request through the stages of the service: arrival, fault, replacement,
@@ -77,9 +97,13 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	}
 	f.clock.CatchUp()
 	e := f.enter(rt.Pattern, r)
-	call := &rules.Call{Route: rt, Request: r, HTTPHost: f.cfg.mayReceiveHTTP, Learned: f.known}
+	call := &rules.Call{Route: rt, Request: r, HTTPHost: f.cfg.mayReceiveHTTP, HostZone: f.cfg.hostZone, Learned: f.known}
 	x := &exchange{ResponseWriter: w, front: f, entry: e, call: call}
-	x.call.Body, x.tooLarge = f.readBody(e, r)
+	if x.stranger = !call.Admitted(f.book); x.stranger {
+		_ = http.NewResponseController(w).EnableFullDuplex() // net/http would read a part of the body first
+	} else {
+		x.call.Body, x.tooLarge = f.readBody(e, r)
+	}
 	if after := f.limited(f.clock.Now()); after > 0 {
 		limit := Fault{Status: http.StatusTooManyRequests, RetryAfter: (after + time.Second - 1).Truncate(time.Second)}
 		x.send(limit.answer(f.book, r.URL.Path))
@@ -104,7 +128,9 @@ func (f *front) serveRoute(rt *rules.Route, w http.ResponseWriter, r *http.Reque
 	}
 	if h := f.replacement(rt.Pattern); h != nil {
 		r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
-		r.Body = io.NopCloser(bytes.NewReader(x.call.Body))
+		if x.call.Body != nil {
+			r.Body = io.NopCloser(bytes.NewReader(x.call.Body))
+		}
 		h.ServeHTTP(x, r)
 		x.finish(http.StatusOK)
 		return
@@ -202,10 +228,14 @@ func (x *exchange) send(a *rules.Answer) {
 		_ = http.NewResponseController(x).Flush()
 		x.abort()
 	}
+	if r := x.call.Request; x.stranger && r.Body != nil && r.Header.Get("Expect") == "" { // a sender may read only after its body
+		_ = http.NewResponseController(x).Flush()
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, hostLimit))
+	}
 }
 
-// readBody reads the whole body, so that the request log has it in any case, and because a sender in the middle of a long
-// body may not read an early response.
+// readBody reads the whole body, so that the request log has it, and because a sender in the middle of a long body may not
+// read an early response.
 func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool) {
 	if r.Body == nil {
 		return nil, false
@@ -227,8 +257,12 @@ func (f *front) readBody(e *entry, r *http.Request) (body []byte, tooLarge bool)
 
 // serveNotFound answers requests without a route, including requests with a wrong method.
 func (f *front) serveNotFound(w http.ResponseWriter, r *http.Request) {
-	x := exchange{ResponseWriter: w, front: f, entry: f.enter("", r), call: &rules.Call{Route: &rules.Route{}, Request: r}}
-	x.respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", "There is no such route."))
+	f.outside(w, r).respond(nil, rules.Refuse(http.StatusNotFound, "NotFound", "There is no such route."))
+}
+
+// outside is a request that reaches no route.
+func (f *front) outside(w http.ResponseWriter, r *http.Request) *exchange {
+	return &exchange{ResponseWriter: w, front: f, entry: f.enter("", r), call: &rules.Call{Route: &rules.Route{}, Request: r}}
 }
 
 // Unwrap makes http.ResponseController work.

@@ -17,7 +17,8 @@ import { createServer } from "node:http";
 
 const partner = "00000001-0a0a-4000-8000-000000000001";
 const account = { username: "partner@example.com", password: "Partner-Pass-1" };
-const json = { "Content-Type": "application/json" };
+// Without Accept, or with */*, the service answers a text such as an identifier as text/plain.
+const json = { "Content-Type": "application/json", Accept: "application/json" };
 
 class Sandbox {
   constructor(url, token = "") { Object.assign(this, { url, token }); }

@@ -111,7 +111,9 @@ func (s *suite) breakBody(x exchange) {
 	}
 	for _, broken := range bodies {
 		y := x
-		y.body = broken
+		if y.body = broken; broken == "" {
+			y.want = []int{http.StatusUnsupportedMediaType}
+		}
 		s.send(y)
 	}
 	if x.body == "" {

@@ -191,6 +191,7 @@ func (s *suite) send(x exchange) string {
 	req, err := http.NewRequestWithContext(s.Context(), x.method, s.service.URL+path+"?"+query.Encode(),
 		strings.NewReader(x.body))
 	require.NoError(s, err)
+	req.Header.Set("Accept", "application/json")
 	if x.body != "" {
 		req.Header.Set("Content-Type", cmp.Or(x.contentType, "application/json"))
 	}

@@ -243,7 +243,7 @@ func upload(kind string) func(*Call) any {
 // file returns the decoded body.
 func (c *Call) file() (file []byte) {
 	var text *string
-	err := json.Unmarshal(c.Body, &text)
+	err := json.Unmarshal(c.text(), &text)
 	if err == nil && text != nil {
 		file, err = base64.StdEncoding.DecodeString(*text)
 	}

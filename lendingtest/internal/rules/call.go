@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/assumption"
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
@@ -36,6 +38,7 @@ type Call struct {
 	Request  *http.Request
 	Body     []byte
 	HTTPHost func(*url.URL) bool
+	HostZone *time.Location
 	Learned  func(fact, subject string) string // what a real service does, "" if nobody has seen it
 	Username string                            // of the token, after Run
 	About    []string                          // identifiers and e-mails of the request's resources, after Run
@@ -97,16 +100,19 @@ func (c *Call) Reads() bool {
 	return c.Route.Method() == "GET" && !changes
 }
 
-// admit makes the checks before a controller: token, content type.
+// Admitted reports whether a host reads the body: of a stranger's request it reads none.
+func (c *Call) Admitted(b *book.Book) bool {
+	c.book = b
+	return try(c.admit) == nil
+}
+
+// admit makes the checks before the body is read.
 func (c *Call) admit() {
 	if c.Route.access != anonymous {
 		c.with(c.authenticate)
 	}
-	switch {
-	case c.Route.access == administrators && !c.account.Administrator:
+	if c.Route.access == administrators && !c.account.Administrator {
 		panic(forbidden("This route is for administrators."))
-	case len(c.Body) > 0 && !jsonContentType(c.Request.Header.Get("Content-Type")):
-		panic(Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported."))
 	}
 }
 
@@ -144,13 +150,24 @@ func jsonContentType(value string) bool {
 		strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")
 }
 
+// text returns the body. A route with a body needs a content type, also without a body.
+func (c *Call) text() []byte {
+	if !jsonContentType(c.Request.Header.Get("Content-Type")) {
+		panic(Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported."))
+	}
+	return bytes.TrimSpace(c.Body)
+}
+
 // decode reads the body into v and reports whether there was a body.
 func (c *Call) decode(v any) (present bool) {
-	body := bytes.TrimSpace(bytes.TrimPrefix(c.Body, []byte("\xef\xbb\xbf")))
+	body := c.text()
 	if len(body) == 0 || string(body) == "null" {
 		return false
 	}
 	err := json.Unmarshal(body, v)
+	if !utf8.Valid(body) { // encoding/json accepts this
+		err = errors.New("no UTF-8")
+	}
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := position.ReplaceAllString("$."+cmp.Or(te.Field, misfit(body, v)), "")
 		c.invalid(field, "InvalidType", "The JSON value could not be converted.")
@@ -246,11 +263,16 @@ func (c *Call) required(name string) string {
 	return value
 }
 
+// requiredTime reads a date. A host on ASP.NET Core before 5.0 converts a time with a zone to its own zone.
 func (c *Call) requiredTime(name string) record.Timestamp {
 	value := c.required(name)
 	t, ok := record.ParseTime(value)
 	if !ok && value != "" {
 		c.failed.add(name, "InvalidDate", "The value is not a valid date.")
+	}
+	if _, err := time.Parse(time.RFC3339, value); err == nil { // with a zone
+		_, offset := t.In(c.HostZone).Zone()
+		t = t.Add(time.Duration(offset) * time.Second)
 	}
 	return record.Timestamp{Time: t}
 }

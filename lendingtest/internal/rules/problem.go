@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest/internal/book"
 	"github.com/lendingapi/lending-go/lendingtest/internal/plain"
@@ -135,6 +137,16 @@ func jsonAnswer(v any) *Answer {
 		return &Answer{Status: http.StatusNoContent, Header: http.Header{}}
 	}
 	return &Answer{http.StatusOK, http.Header{"Content-Type": {jsonType}}, plain.JSON(v)}
+}
+
+// PlainText sends a JSON string as the bare text, as ASP.NET does unless the request accepts JSON. With */* the host ignores
+// the whole header Accept.
+func (a *Answer) PlainText(request http.Header) {
+	accept, text := strings.Join(request.Values("Accept"), ","), ""
+	acceptsJSON := !strings.Contains(accept, "*/*") && (strings.Contains(accept, "json") || strings.Contains(accept, "application/*"))
+	if !acceptsJSON && strings.HasPrefix(string(a.Body), `"`) && json.Unmarshal(a.Body, &text) == nil {
+		a.Header, a.Body = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, []byte(text)
+	}
 }
 
 // Refusal returns the response to a rejected request.

@@ -1,0 +1,124 @@
+package lendingtest_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestServiceIsAsStrictAsTheHost sends requests that ASP.NET Core refuses, or answers in another form.
+func TestServiceIsAsStrictAsTheHost(t *testing.T) {
+	t.Parallel()
+	const (
+		create, status = "POST /api/Application/create-customer", "GET /api/Application/application-status/{application}"
+		quick, created = "POST /api/Application/quick-test/{application}", `200 JSON "Application Created"`
+		text           = "200 text/plain; charset=utf-8 Application Created"
+		upload         = "POST /api/Application/submit-bankstatement-document/{application}?fileName=a"
+	)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for _, test := range []struct{ name, header, request, body, want string }{ // want: status, content type and body
+		{"byte order mark", "", create, "\xef\xbb\xbf" + ann, `400 JSON .*InvalidJson.*`},
+		{"invalid UTF-8", "", create, strings.Replace(ann, "Ann", "\xff", 1), `400 JSON .*InvalidJson.*`},
+		{"address", "", status + "?x=" + long(8103), "", `414  `},
+		{"address within the limit", "", status + "?x=" + long(8102), "", created},
+		{"address of no route", "", "GET /" + long(9000), "", `414  `},
+		{"head", "X-Long: " + long(33000), status, "", `431  `},
+		{"head within the limit", "X-Long: " + long(32000), status, "", created},
+		{"text without Accept", "Accept:", status, "", text},
+		{"text for anything", "Accept: */*", status, "", text},
+		{"text for axios", "Accept: application/json, text/plain, */*", status, "", text},
+		{"JSON for application", "Accept: application/*;q=0.5", status, "", created},
+		{"JSON of a boolean", "Accept: */*", "GET /api/Loan/is-loan-closed/{loan}", "", `200 JSON false`},
+		{"no content type, required", "Content-Type:", create, ann, `415 .*`},
+		{"no content type, optional", "", quick, "", `415 .*`},
+		{"no content type, document", "Content-Type:", upload, file(1), `415 .*`},
+		{"null, optional", "", quick, "null", `200 .*false`},
+		{"no content type, no body", "", "POST /api/Application/cancel-application/{application}", "", `200  `},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := serverRig(t)
+			if name, value, ok := strings.Cut(test.header, ":"); ok {
+				r.header[name] = []string{strings.TrimSpace(value)}
+			}
+			method, path, _ := strings.Cut(test.request, " ")
+			application := r.AddApplication(lendingtest.Application{})
+			path = strings.NewReplacer("{loan}", r.AddLoan(lendingtest.Loan{}).ID, "{application}", application.ID).Replace(path)
+			var body io.Reader
+			if test.body != "" {
+				body = strings.NewReader(test.body)
+			}
+			a := r.send(method, path, body)
+			require.NoError(t, a.err)
+			want := strings.Replace(test.want, "JSON ", "application/json; charset=utf-8 ", 1)
+			assert.Regexp(t, "^"+want+"$", fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", a.body))
+		})
+	}
+}
+
+// A date with a zone becomes a time of the host, as with ASP.NET Core before 5.0.
+func TestHostConvertsADateWithAZone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, sent, want string
+		zone             *time.Location
+	}{
+		{"UTC, by default", "1990-02-28T00:00:00Z", "1990-02-27T16:00:00", nil},
+		{"in the zone of the host", "1990-02-28T00:00:00-08:00", "1990-02-28T00:00:00", nil},
+		{"without a zone", "1990-02-28T00:00:00", "1990-02-28T00:00:00", nil},
+		{"a day", "1990-02-28", "1990-02-28T00:00:00", nil},
+		{"east", "1990-02-28T00:00:00Z", "1990-02-28T02:00:00", time.FixedZone("", 2*60*60)},
+		{"UTC", "1990-02-28T00:00:00Z", "1990-02-28T00:00:00", time.UTC},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var opts []lendingtest.Option
+			if test.zone != nil {
+				opts = append(opts, lendingtest.WithHostZone(test.zone))
+			}
+			r := newRig(t, opts...)
+			id := r.application()
+			sent := "?name=x&zipcode=1&startDate=" + url.QueryEscape(test.sent)
+			r.get("/api/Application/update-application-data/" + id + sent).ok()
+			assert.Equal(t, test.want+".0000000", r.get("/api/Application/get-application/" + id).object()["startDate"])
+		})
+	}
+}
+
+// A stranger is refused before the service asks for the body, or reads it.
+func TestStrangerIsRefusedBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"Content-Length: 1000", "Content-Length: 1000000\r\nExpect: 100-continue"} {
+		t.Run(header, func(t *testing.T) {
+			t.Parallel()
+			r := serverRig(t)
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+			_, err = fmt.Fprintf(conn, "POST /api/Application/create-customer HTTP/1.1\r\nHost: x\r\n"+
+				"Content-Type: application/json\r\n%s\r\n\r\n", header)
+			require.NoError(t, err)
+			in := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(in, nil)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+			if strings.Contains(header, "Expect") { // a body that the service did not ask for does not come
+				_, err = io.Copy(io.Discard, in)
+				assert.NoError(t, err)
+			}
+		})
+	}
+}
