@@ -9,7 +9,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -23,10 +22,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -66,32 +65,25 @@ func run(ctx context.Context, out io.Writer, dir string, n int, seed uint64, onl
 	drawn := places[:min(n, len(places))]
 	fmt.Fprintf(out, "%d of %d places, seed %d\n", len(drawn), total, seed)
 	results := make([]result, len(drawn))
-	each(len(drawn), func(i int) {
+	err = each(len(drawn), func(i int) error {
 		results[i] = try(ctx, tests, drawn[i])
 		fmt.Fprintf(out, "%s: %s\n", results[i], drawn[i])
+		return ctx.Err()
 	})
-	if ctx.Err() == nil {
+	if err == nil {
 		report(out, drawn, results)
 	}
-	return ctx.Err()
+	return err
 }
 
 // each calls f for 0 to n-1, on as many goroutines as there are processors.
-func each(n int, f func(i int)) {
-	var group sync.WaitGroup
-	next := make(chan int)
-	for range runtime.NumCPU() {
-		group.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
+func each(n int, f func(i int) error) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
 	for i := range n {
-		next <- i
+		group.Go(func() error { return f(i) })
 	}
-	close(next)
-	group.Wait()
+	return group.Wait()
 }
 
 // test has the tests of a package, built once.
@@ -119,23 +111,21 @@ func build(ctx context.Context, dir string) (tests []*test, err error) {
 			tests = append(tests, t)
 		}
 	}
-	failures := make([]error, len(tests))
-	each(len(tests), func(i int) {
+	return tests, each(len(tests), func(i int) error {
 		t := tests[i]
 		compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", t.binary, ".")
 		compile.Dir = t.dir
 		if out, err := compile.CombinedOutput(); err != nil {
-			failures[i] = fmt.Errorf("%s: %w\n%s", t.dir, err, out)
-			return
+			return fmt.Errorf("%s: %w\n%s", t.dir, err, out)
 		}
 		began := time.Now()
 		if !t.passes(ctx, 0, 20*time.Minute) {
 			printed, _ := os.ReadFile(t.binary + ".log")
-			failures[i] = fmt.Errorf("%s: the tests fail without a break:\n%s", t.dir, printed)
+			return fmt.Errorf("%s: the tests fail without a break:\n%s", t.dir, printed)
 		}
 		t.took = time.Since(began)
+		return nil
 	})
-	return tests, errors.Join(failures...)
 }
 
 // passes runs the tests while the code is broken at the place with this number. Neither a test nor a program of the
