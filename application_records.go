@@ -171,5 +171,4 @@ func boolParam(name string, value bool) param {
 	return param{name, "true", false}
 }
 
-// missing reports a missing id.
 func (u *UserResponse) missing() *shapeError { return u.missingID("id", u.ID.IsZero()) }

@@ -118,5 +118,4 @@ func parseID[Kind any](field, s string) (ID[Kind], error) {
 	return ID[Kind](id), nil
 }
 
-// zeroUUID is the all-zero UUID.
 const zeroUUID = "00000000-0000-0000-0000-000000000000"

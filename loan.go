@@ -369,7 +369,6 @@ func (r *request) holds(id uuid.UUID) bool {
 
 var errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
 
-// missing names the missing id.
 func (l *LoanResponse) missing() *shapeError {
 	if l.ID.IsZero() {
 		return l.missingID("id", true)

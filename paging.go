@@ -127,7 +127,6 @@ func (e *PageError) Error() string {
 // Unwrap returns why the page failed: an [*Error], an [*ArgumentError] or [ErrRepeatedPage].
 func (e *PageError) Unwrap() error { return e.Err }
 
-// rawRecord is a record of a list.
 type rawRecord interface{ Raw() json.RawMessage }
 
 // page is a part of a list as received.

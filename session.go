@@ -217,7 +217,6 @@ func (s engineStore) Release(ctx context.Context, owner string) error {
 	return storeStep(func() error { return s.store().Release(ctx, owner) })
 }
 
-// storeStep takes a step of a store.
 func storeStep(step func() error) error {
 	err := safely.Call[PanicError](step)
 	if text := interruption(err); text != "" {

@@ -330,5 +330,4 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// missing reports a missing id.
 func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID == uuid.Nil) }

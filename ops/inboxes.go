@@ -21,14 +21,12 @@ type lettersPage struct {
 	Next    string   `json:"next,omitempty"` // for after; empty at the end
 }
 
-// letter is a dead letter with its order.
 type letter struct {
 	webhook.DeadLetter
 
 	About string `json:"about,omitempty"` // see Options, or the ids of the records
 }
 
-// inbox returns the inbox of a request, with its name.
 func (d *desk) inbox(r *http.Request) (string, webhook.DeadLetters, error) {
 	name := r.PathValue("inbox")
 	inbox, ok := d.Inboxes[name]

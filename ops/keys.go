@@ -109,13 +109,11 @@ func says(e *idempotency.KeyStatus) string {
 	return words[e.State]
 }
 
-// words are the states in words.
 var words = map[store.State]string{
 	store.Free: "did not happen", store.Sent: "sent", store.InDoubt: "in doubt", store.NeedsReview: "needs a person",
 	store.Done: "happened", store.Forgotten: "happened, without its response",
 }
 
-// keysPage is a page of keys.
 type keysPage struct {
 	Keys []key  `json:"keys"`
 	Next string `json:"next,omitempty"` // for after; empty at the end
@@ -179,7 +177,6 @@ func (d *desk) key(r *http.Request) (*key, error) {
 	return d.find(r.Context(), name)
 }
 
-// find returns the key called name.
 func (d *desk) find(ctx context.Context, name string) (*key, error) {
 	recorded, err := d.Log.Lookup(ctx, name)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 //go:embed page.html
 var files embed.FS
 
-// view is the content of the page.
 type view struct {
 	Now                     time.Time
 	MayAct, MayShow         bool
@@ -39,7 +38,6 @@ type view struct {
 	Sessions                []session
 }
 
-// inboxView is an inbox on the page.
 type inboxView struct {
 	Name    string
 	Path    string // of its routes
@@ -48,7 +46,6 @@ type inboxView struct {
 	Failed  string
 }
 
-// keyList is a list of keys on the page.
 type keyList struct {
 	ID   string // of its element
 	Keys []key
@@ -84,7 +81,6 @@ func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
 	_ = pageTemplate.Execute(w, v) // an error means a closed connection
 }
 
-// view returns the content of the page for a request.
 func (d *desk) view(r *http.Request) (v view, err error) {
 	_, mayAct := d.Who(r)
 	v = view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted, MayAct: mayAct, MayShow: d.Show(r)}
@@ -108,7 +104,6 @@ func (d *desk) view(r *http.Request) (v view, err error) {
 	return v, err
 }
 
-// viewKeys fills the lists of keys.
 func (d *desk) viewKeys(r *http.Request, v *view) error {
 	var open []key
 	// Keys in the state needs_review do not stand behind thousands in doubt.
@@ -154,7 +149,6 @@ func (d *desk) describe(ctx context.Context, keys []key) {
 	}
 }
 
-// viewInbox fills the view of an inbox.
 func (d *desk) viewInbox(ctx context.Context, i *inboxView, event string) (err error) {
 	inbox := d.Inboxes[i.Name]
 	if i.Counts, err = inbox.Counts(ctx); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 )
 
-// standing is an instruction to the log.
 type standing struct {
 	Instruction string    `json:"instruction"` // paused or restored
 	By          string    `json:"by"`

@@ -9,7 +9,6 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// session is the state of the session of an account.
 type session struct {
 	Name string `json:"name"`
 	lending.SessionState
@@ -36,7 +35,6 @@ type part struct {
 	Error string `json:"error,omitempty"`
 }
 
-// parts is the health of all parts.
 type parts []part
 
 // status is 200 if every part can work, else 503.

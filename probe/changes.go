@@ -76,7 +76,6 @@ func place(found map[string][]string, path string, was, now *Shape, objectsWas, 
 	}
 }
 
-// text describes a place in words.
 func (s *Shape) text(objects int) string {
 	text := s.Class()
 	if s.Kinds["null"] > 0 && text != "null" {

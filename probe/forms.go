@@ -57,7 +57,6 @@ func refusalForm(r lending.Response) string {
 	return mediaType(r.Header) + " " + form
 }
 
-// addForm adds a form to the forms of refusals.
 func addForm(forms, form string) string {
 	all := strings.Split(strings.TrimPrefix(forms+", "+form, ", "), ", ")
 	slices.Sort(all)
@@ -86,7 +85,6 @@ func reason(err error) string {
 	return "the call failed: " + lending.NextOf(err).String()
 }
 
-// ceiling is a duration in whole seconds.
 func ceiling(d time.Duration) string { return (d + time.Second - 1).Truncate(time.Second).String() }
 
 var media = regexp.MustCompile(`^[a-z]+/[a-z.+-]{1,40}$`)
@@ -116,7 +114,6 @@ func uuidForm(body []byte) string {
 	return "no UUID"
 }
 
-// either returns one of two words.
 func either(first bool, one, other string) string {
 	if first {
 		return one

@@ -54,7 +54,6 @@ func (h *hooks) received() []delivery {
 	return slices.Clone(h.all)
 }
 
-// subscribe subscribes the customer.
 func (h *hooks) subscribe(ctx context.Context) error {
 	h.o.Listen(h)
 	_, _ = h.until(ctx, func() bool { // it may take a while until the service knows the customer

@@ -21,7 +21,6 @@ const (
 	emptyNotFound     = "404 " + assumption.Empty
 )
 
-// look reads.
 func (p *prober) look(ctx context.Context) {
 	p.t.Logf("Reading each kind of record with a random identifier.")
 	unknown, ambiguous := "", []string{}
@@ -93,7 +92,6 @@ func some[T interface {
 	return first
 }
 
-// read returns a call with its argument.
 func read[A, R any](call func(context.Context, A) (R, error), arg A) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := call(ctx, arg)
@@ -101,7 +99,6 @@ func read[A, R any](call func(context.Context, A) (R, error), arg A) func(contex
 	}
 }
 
-// readWith returns a call with its argument and without options.
 func readWith[A, O, R any](call func(context.Context, A, *O) (R, error), arg A) func(context.Context) error {
 	return read(func(ctx context.Context, arg A) (R, error) { return call(ctx, arg, nil) }, arg)
 }
@@ -261,7 +258,6 @@ func (p *prober) cap(ctx context.Context, name, path, id string) {
 	}
 }
 
-// totals compares the paged lists of a loan.
 func (p *prober) totals(ctx context.Context, id lending.LoanID) {
 	var all []string
 	for record, err := range p.client.Loans.AllTransactionsPaged(ctx, id, nil) {

@@ -60,7 +60,6 @@ func (p *prober) network(ctx context.Context) error {
 	return nil
 }
 
-// session measures the token.
 func (p *prober) session(ctx context.Context, token lending.Token) {
 	p.fact(assumption.TokenLife, "not told")
 	if !token.Expires.IsZero() {
@@ -76,7 +75,6 @@ func (p *prober) session(ctx context.Context, token lending.Token) {
 	p.fact(assumption.Refresh, either(p.withToken(ctx, lending.StaticToken(token.Value.Reveal())) == "401", assumption.TokenGone, assumption.TokenValid))
 }
 
-// withToken reads a missing loan with a token, and returns the status.
 func (p *prober) withToken(ctx context.Context, source lending.TokenSource) string {
 	other, err := lending.New(p.o.BaseURL, p.options(lending.WithTokenSource(source))...)
 	if err != nil {
@@ -88,7 +86,6 @@ func (p *prober) withToken(ctx context.Context, source lending.TokenSource) stri
 	return fmt.Sprint(r.StatusCode)
 }
 
-// wait waits, and returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	return backoff.Sleep(ctx, d) == nil
 }

@@ -156,7 +156,6 @@ func Run(t Reporter, o Options) Result {
 	return result
 }
 
-// prober is a run.
 type prober struct {
 	t        Reporter
 	o        Options
@@ -193,7 +192,6 @@ func (p *prober) open() (err error) {
 	return err
 }
 
-// options adds the caller's HTTP client.
 func (p *prober) options(all ...lending.Option) []lending.Option {
 	if p.o.HTTPClient != nil {
 		all = append(all, lending.WithHTTPClient(p.o.HTTPClient))
@@ -224,7 +222,6 @@ func (p *prober) all(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// noEntry explains a failed sign-in.
 func noEntry(err error) error {
 	failed, ok := errors.AsType[*lending.Error](err)
 	switch {
@@ -236,7 +233,6 @@ func noEntry(err error) error {
 	return fmt.Errorf("lending/probe: the service cannot be reached; check the base URL and the network: %w", err)
 }
 
-// observe learns from each response.
 func (p *prober) observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 	var r lending.Response
 	return lending.CaptureResponse(ctx, &r), func(call lending.Call) {
@@ -257,7 +253,6 @@ func (p *prober) observe(ctx context.Context, _ lending.Call) (context.Context, 
 // assumption or for "assumption: subject".
 func (p *prober) fact(name, value string) { p.learned.service.Facts[name] = value }
 
-// unseen records why an assumption was not measured.
 func (p *prober) unseen(name, why string) {
 	name, _, _ = strings.Cut(name, ": ")
 	p.why[name] = cmp.Or(p.why[name], why)
@@ -289,7 +284,6 @@ func (p *prober) result() Result {
 	return r
 }
 
-// missing tells why an assumption was not measured.
 func (p *prober) missing(a assumption.Assumption) string {
 	ran := map[assumption.Level]bool{
 		assumption.Walk: p.o.Create, assumption.Events: p.o.Create && p.o.WebhookURL != "",

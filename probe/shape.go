@@ -77,7 +77,6 @@ func (s Seen) MarshalJSON() ([]byte, error) {
 	return json.Marshal(public)
 }
 
-// response is a response that is being learnt.
 type response struct {
 	text   []byte
 	own    bool
@@ -111,7 +110,6 @@ func (r *response) value(s *Shape, name []byte, i, depth int) (end int) {
 	return end
 }
 
-// count counts a kind, a word or the end of a time.
 func (r *response) count(counts *map[string]int, name string) {
 	if *counts == nil {
 		*counts = map[string]int{}
@@ -175,7 +173,6 @@ func (r *response) enough(to *records, isNew bool) {
 	r.news = r.news || before && !to.few()
 }
 
-// hasWords reports whether a field with this name has words of the service.
 func hasWords(name []byte) bool {
 	for _, end := range []string{"status", "type", "kind", "stage", "phase", "frequency", "category"} {
 		if len(name) >= len(end) && strings.EqualFold(string(name[len(name)-len(end):]), end) {
@@ -208,7 +205,6 @@ func (r *response) word(s *Shape, text []byte) {
 	r.count(&s.Words, string(text))
 }
 
-// time learns how a time ends.
 func (r *response) time(s *Shape, end []byte) {
 	end = bytes.Clone(end)
 	for i := 1; i < len(end) && end[0] == '.' && '0' <= end[i] && end[i] <= '9'; i++ {
@@ -227,7 +223,6 @@ func (s *Shape) Count() (n int) {
 	return n
 }
 
-// size is the number of fields below a shape.
 func (s *Shape) size() int {
 	if s == nil {
 		return 0

@@ -16,7 +16,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/assumption"
 )
 
-// add lists a record that the walk has created.
 func (p *prober) add(what string, id fmt.Stringer) error {
 	made := Made{time.Now().UTC().Truncate(time.Second), p.o.BaseURL, what, id.String()}
 	p.made = append(p.made, made)
@@ -49,7 +48,6 @@ func (p *prober) walk(ctx context.Context) error {
 	return nil
 }
 
-// walk is a walk of the probe, and its records.
 type walk struct {
 	*prober
 
@@ -58,7 +56,6 @@ type walk struct {
 	offer       lending.OfferID
 }
 
-// steps are the steps of the walk. An error of a step ends the walk.
 func (w *walk) steps(ctx context.Context) error {
 	hooks := &hooks{walk: w}
 	for _, step := range []struct {
@@ -103,7 +100,6 @@ func (w *walk) wrongPassword(ctx context.Context) error {
 	return nil
 }
 
-// marked is the customer of the walk.
 func (w *walk) marked() lending.UserRequest {
 	return lending.UserRequest{
 		FirstName: "Lending", LastName: "Probe " + w.run, Email: w.email, MobileNumber: "4155550100",
@@ -293,7 +289,6 @@ func (w *walk) messages(ctx context.Context) error {
 	return nil
 }
 
-// accepts sends unpublished fields, and reports whether the service accepts them.
 func (w *walk) accepts(ctx context.Context, action string, call func(context.Context) error) bool {
 	var r lending.Response
 	err := call(lending.CaptureResponse(ctx, &r))

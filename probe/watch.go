@@ -85,10 +85,8 @@ const (
 
 type markKey struct{}
 
-// as returns the context of a call with a mark.
 func as(ctx context.Context, m mark) context.Context { return context.WithValue(ctx, markKey{}, m) }
 
-// learn learns from a call, and returns the changes.
 func (w *Watcher) learn(ctx context.Context, call lending.Call, r lending.Response) (changes []string) {
 	fresh := call.Idempotency == "" || call.Idempotency == "sent" || call.Idempotency == "check" // no response of an idempotency log
 	if !fresh || r.StatusCode == 0 || len(r.Body) > maxBody || strings.Contains(call.Route, "/Authenication/") {
@@ -115,7 +113,6 @@ func (w *Watcher) learn(ctx context.Context, call lending.Call, r lending.Respon
 	return changes
 }
 
-// learnShape learns a response, and adds its changes to found.
 func (w *Watcher) learnShape(found map[string][]string, route string, body []byte, own bool) {
 	known, all := w.public[route], w.service.Shapes
 	if all[route] == nil && len(all) >= maxRoutes {

@@ -18,7 +18,6 @@ type withdrawals struct {
 	missed    bool            // by a list after the confirmation
 }
 
-// learn returns the facts of a call.
 func (w *withdrawals) learn(call lending.Call, r lending.Response) map[string]string {
 	facts := map[string]string{}
 	switch call.Route {

@@ -253,7 +253,6 @@ func (m *MemoryInbox) Removed(_ context.Context, limit int) ([]Removed, error) {
 	return newest[:min(len(newest), claimer.Limit(limit))], nil
 }
 
-// remove removes dead letters, and calls then for each.
 func (b *memoryInbox) remove(ids []string, then func(id string, event *Event)) (removed int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

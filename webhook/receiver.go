@@ -30,7 +30,6 @@ type EventFunc func(ctx context.Context, event *Event) error
 // ErrDuplicate is the result of an [EventFunc] for an event that was accepted before: a success.
 var ErrDuplicate = errors.New("lending/webhook: the event was accepted before")
 
-// accepted reports whether err of an EventFunc is a success.
 func accepted(err error) bool { return err == nil || errors.Is(err, ErrDuplicate) }
 
 // EventFuncs has a function for each event name.
@@ -155,7 +154,6 @@ type receiverHandler struct {
 	handle  EventFunc
 }
 
-// refusal is a response other than 2xx.
 type refusal struct {
 	status int
 	err    error
@@ -200,7 +198,6 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive checks a delivery, and calls the function with its event.
 func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Delivery) *refusal {
 	body, refused := h.signed(w, r)
 	if d.Bytes = len(body); refused != nil {

@@ -63,7 +63,6 @@ func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions)
 
 func usualBackoff(tries int) time.Duration { return backoff.After(tries, 5*time.Second, time.Hour) }
 
-// worker is a call of Work.
 type worker struct {
 	WorkOptions
 	inbox  Inbox

@@ -24,7 +24,6 @@ type client struct {
 	out        io.Writer
 }
 
-// refusal is an error of the handler.
 type refusal struct {
 	Status int             `json:"-"`
 	Text   string          `json:"error"`
@@ -47,7 +46,6 @@ func (r *refusal) changed() bool {
 	return r.Status == http.StatusNotFound || r.Status == http.StatusConflict
 }
 
-// maxBody bounds a response.
 const maxBody = 64 << 20
 
 // call calls a route, decodes the response into result, and prints its JSON with -json.
@@ -149,7 +147,6 @@ func (c *client) records(ctx context.Context, path string, query url.Values) (al
 	}
 }
 
-// list prints a list: see table.
 func (c *client) list(ctx context.Context, path string, query url.Values, none string, columns ...string) error {
 	all, err := c.records(ctx, path, query)
 	if err != nil {

@@ -61,7 +61,6 @@ func parse(args []string) (o order, words []string, err error) {
 	return o, words, nil
 }
 
-// command is a command of the usage.
 type command struct {
 	least, most int    // number of words
 	needs       string // a flag: why or since
@@ -90,7 +89,6 @@ var commands = map[string]command{
 	"health":   {run: (*client).health},
 }
 
-// command runs a command.
 func (c *client) command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage
@@ -109,7 +107,6 @@ func (c *client) command(ctx context.Context, args []string) error {
 	return it.run(c, ctx, words, o)
 }
 
-// keysIn returns a command that lists the keys in a state.
 func keysIn(state string) func(*client, context.Context, []string, order) error {
 	return func(c *client, ctx context.Context, _ []string, o order) error {
 		query := url.Values{"state": {cmp.Or(state, o.state)}, "prefix": {o.prefix}, "limit": {"1000"}}
@@ -117,7 +114,6 @@ func keysIn(state string) func(*client, context.Context, []string, order) error 
 	}
 }
 
-// letters returns a command that changes dead letters.
 func letters(verb string) func(*client, context.Context, []string, order) error {
 	return func(c *client, ctx context.Context, words []string, o order) error {
 		o.IDs = words[1:]
@@ -125,7 +121,6 @@ func letters(verb string) func(*client, context.Context, []string, order) error 
 	}
 }
 
-// instruct returns a command that gives the log an instruction.
 func instruct(what string) func(*client, context.Context, []string, order) error {
 	return func(c *client, ctx context.Context, words []string, o order) error {
 		o.Since = lastTime(o.Since, time.Now())
@@ -152,7 +147,6 @@ func (c *client) erase(ctx context.Context, words []string, o order) error {
 	return c.change(ctx, "erased", "api/erase", o)
 }
 
-// status prints the instructions in force.
 func (c *client) status(ctx context.Context, _ []string, _ order) error {
 	return c.list(ctx, "api/standing", nil, "no instruction: the log sends",
 		"INSTRUCTION=instruction", "SINCE (UTC)=since", "UNTIL (UTC)=until", "BY=by", "WHY=why")
@@ -217,7 +211,6 @@ func (c *client) resolve(ctx context.Context, words []string, o order) error {
 	return c.rows([][]string{{"resolved", o.Key}, {"verdict", o.Verdict}})
 }
 
-// change sends an order and prints the number of changed records.
 func (c *client) change(ctx context.Context, done, path string, o order) error {
 	var result struct{ Done int }
 	if err := c.call(ctx, http.MethodPost, path, nil, o, &result); err != nil {

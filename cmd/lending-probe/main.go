@@ -197,7 +197,6 @@ func writable(path string) error {
 	return errors.Join(next.Close(), os.Remove(next.Name())) //nolint:gosec // the file of a flag
 }
 
-// listener opens the port for webhooks.
 func listener(ctx context.Context, addr string) (listen func(http.Handler), stop func(), err error) {
 	var config net.ListenConfig
 	port, err := config.Listen(ctx, "tcp", addr)

@@ -15,7 +15,6 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/control"
 )
 
-// site is the page of a service.
 type site struct {
 	service *lendingtest.Service
 	set     settings
@@ -46,13 +45,11 @@ type view struct {
 	Faults     []lendingtest.PlannedFault
 }
 
-// request is a request of the log.
 type request struct {
 	lendingtest.Request
 	Rule *rule // behind a rejection
 }
 
-// rule is the problem details of a rejected request.
 type rule struct {
 	ErrorCode, Detail string
 	Errors            []struct{ Field, Message, Code string }
@@ -73,7 +70,6 @@ type (
 	}
 )
 
-// base returns the address in the browser.
 func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host + p.path }
 
 func (p *site) view(base string) view {
@@ -97,7 +93,6 @@ func (p *site) view(base string) view {
 	return v
 }
 
-// ruleOf returns the rule that rejected a request, or nil.
 func ruleOf(r lendingtest.Request) *rule {
 	var why rule
 	if r.Status < 400 || json.Unmarshal(r.Answer, &why) != nil || why.ErrorCode == "" {
@@ -106,7 +101,6 @@ func ruleOf(r lendingtest.Request) *rule {
 	return &why
 }
 
-// tree groups applications by customer and loans by application.
 func tree(now lendingtest.Snapshot) (all []customer) {
 	loans, applications := map[string][]lendingtest.Loan{}, map[string][]application{}
 	loansOf, applicationsOf := map[string]int{}, map[string]int{}
@@ -147,7 +141,6 @@ func (p *site) show(w http.ResponseWriter, r *http.Request) {
 	_ = pageTemplate.Execute(w, p.view(p.base(r))) // an error means that the browser has gone
 }
 
-// shown is the number of rows of each list on the page.
 const shown = 50
 
 // newest returns the last rows, latest first.
@@ -171,7 +164,6 @@ func executed(done bool) string {
 	return "not executed"
 }
 
-// pretty indents a body.
 func pretty(body []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, body, "", "  ") != nil {

@@ -163,7 +163,6 @@ func (r record) entry(key string, now uint64) store.Entry {
 	}
 }
 
-// age is never negative, whatever the file says.
 func age(at, now uint64) time.Duration {
 	return time.Duration(max(0, int64(now-at))) //nolint:gosec // the difference may wrap around
 }

@@ -33,7 +33,6 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]sto
 	})
 }
 
-// listing is a List in a transaction.
 type listing struct {
 	ctx    context.Context //nolint:containedctx // of the call of List
 	tx     *bbolt.Tx

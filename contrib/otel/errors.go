@@ -53,7 +53,6 @@ func errorType(a lending.Call) string {
 	return ""
 }
 
-// callErrorType returns error.type for a failed call.
 func callErrorType(c lending.Call) string {
 	var argument *lending.ArgumentError
 	var failed *lending.Error

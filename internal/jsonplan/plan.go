@@ -43,7 +43,6 @@ const (
 	structure
 )
 
-// field is a field of a struct.
 type field struct {
 	name  string
 	index int // in the struct

@@ -185,7 +185,6 @@ func (e *encoder) pointer(v reflect.Value) error {
 	return err
 }
 
-// isRequest reports whether t is a record for requests.
 func (t *Types) isRequest(of reflect.Type) bool {
 	if of.Kind() != reflect.Struct || of.PkgPath() != t.Record.PkgPath() {
 		return false

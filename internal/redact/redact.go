@@ -44,7 +44,6 @@ func textOf(err error) (text string, ok bool) {
 	return "", false
 }
 
-// plain is the type of the errors of errors.New.
 var plain = reflect.TypeOf(errors.New(""))
 
 // Plain returns the innermost text of err, for example "no responder found". ok is false unless errors.New

@@ -83,7 +83,6 @@ func (e *Engine) leave(f *flight) {
 	}
 }
 
-// start launches work that nobody joins.
 func (e *Engine) start(work func(context.Context) (*liveToken, error)) *flight {
 	e.mu.Lock()
 	defer e.mu.Unlock()

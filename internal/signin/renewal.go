@@ -64,12 +64,10 @@ func (t *liveToken) fresh(now time.Time) bool {
 	return t != nil && (t.renewAt.IsZero() || until(t.renewAt, now) > 0)
 }
 
-// usable reports whether calls may use t.
 func (t *liveToken) usable(now time.Time) bool {
 	return t != nil && (t.useUntil.IsZero() || until(t.useUntil, now) > 0)
 }
 
-// holds reports whether t is this token.
 func (t *liveToken) holds(token string) bool { return t != nil && t.value == token }
 
 // newer reports whether t replaces old. The fence decides, independent of clocks. A token
@@ -84,7 +82,6 @@ func (t *liveToken) newer(old *liveToken, now time.Time) bool {
 	return t.issued.After(old.issued)
 }
 
-// left is the remaining use of t.
 func (t *liveToken) left(now time.Time) time.Duration { return max(until(t.useUntil, now), 0) }
 
 // postponed returns a copy with its renewal after wait.

@@ -50,13 +50,11 @@ func New(service *lendingtest.Service, o *Options) *Control {
 	return &Control{service: service, options: *cmp.Or(o, new(Options))}
 }
 
-// order is an operation of the control.
 type order struct {
 	query []string // required parameters; a name with a question mark is optional
 	do    func(c *Control, r *http.Request, body []byte) (any, error)
 }
 
-// bodyLimit limits the body of an order.
 const bodyLimit = 16 << 20
 
 // ServeHTTP obeys an order.

@@ -41,7 +41,6 @@ func (b inbox) list(filter webhook.DeadLetterFilter) []webhook.DeadLetter {
 	return page
 }
 
-// only returns the only dead letter.
 func (b inbox) only() webhook.DeadLetter {
 	b.Helper()
 	page := b.list(webhook.DeadLetterFilter{})

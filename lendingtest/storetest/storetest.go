@@ -132,7 +132,6 @@ func parallel(n int, f func(i int) error) []error {
 	return errs
 }
 
-// endedContext calls each method with an ended context.
 func (s trial[S]) endedContext(methods map[string]func(ctx context.Context)) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())

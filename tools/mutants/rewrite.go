@@ -163,7 +163,6 @@ func (r *rewriter) canBeLeftOut(n ast.Stmt) bool {
 	return false
 }
 
-// add numbers a place.
 func (r *rewriter) add(pos token.Pos, n ast.Node, change string) (number int) {
 	code := strings.Join(strings.Fields(r.source[r.offset(n.Pos()):r.offset(n.End())]), " ")
 	if len(code) > 70 {

@@ -11,7 +11,6 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// fullInbox is an inbox with dead letters.
 type fullInbox interface {
 	webhook.Inbox
 	webhook.DeadLetters
