@@ -47,5 +47,5 @@ func TestPageSaysWhy(t *testing.T) {
 	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 200, Body: []byte("no JSON"), Times: -1}))
 	s.do(http.MethodPost, "/api/Authenication/refresh-token", "")
 	_, _, page = s.do(http.MethodGet, "/", "")
-	assert.Contains(t, page, "A planned fault hit this call: <code>{&#34;status&#34;:200,&#34;body&#34;:&#34;no JSON&#34;,")
+	assert.Contains(t, page, "A planned fault hit this call: <code>{&#34;status&#34;:200,&#34;body&#34;:&#34;no JSON&#34;")
 }
