@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -117,7 +118,7 @@ const (
 	errLocked  = redact.Text("another process has the file open; stop that process or use another file")
 	errForeign = redact.Text("the file is not of this package, or damaged; use another path, or read Restore in docs/second-year.md: a backup lacks all that came after it")
 	errClosed  = redact.Text("the file is closed; open it again")
-	errDamaged = redact.Text("the file is damaged; stop the program, keep the file, restore a backup, and run \"lending-ops restored\" before anything is sent: see docs/second-year.md")
+	errDamaged = redact.Text("the file is damaged, or was copied while in use: copy it only after the end of its program; stop the program, keep the file, restore a backup, and run \"lending-ops restored\" before anything is sent: see docs/second-year.md")
 )
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }
@@ -126,7 +127,11 @@ func damaged(err error) bool { return errors.Is(err, errDamaged) }
 func contained(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if value := recover(); value != nil {
+		switch value := recover().(type) {
+		case nil:
+		case runtime.Error: // its text tells nothing about the file
+			err = errDamaged
+		default:
 			err = fmt.Errorf("%v: %w", value, errDamaged)
 		}
 	}()

@@ -2,9 +2,11 @@ package lendingbolt_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,6 +123,37 @@ func TestOpenRefusesAForeignFile(t *testing.T) {
 	require.EqualError(t, err,
 		"lendingbolt: open: the file is not of this package, or damaged; use another path, "+
 			"or read Restore in docs/second-year.md: a backup lacks all that came after it")
+}
+
+// TestOpenRefusesATornCopy copies a file while a program writes: the first pages of the copy are
+// old, the others new.
+func TestOpenRefusesATornCopy(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox")
+	inbox := open(t, path, nil)
+	put := func(n int) (file []byte) {
+		for range n {
+			require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rand.Text()))))
+		}
+		file, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return file
+	}
+	older, newer, page := put(200), put(200), os.Getpagesize()
+	copied, refused := filepath.Join(t.TempDir(), "copy"), 0
+	for cut := page; cut < len(older); cut += page {
+		torn := slices.Concat(older[:cut], newer[cut:])
+		require.NoError(t, os.WriteFile(copied, torn, 0o600))
+		inbox, err := lendingbolt.OpenInbox(copied, nil)
+		if err == nil {
+			require.NoError(t, inbox.Close())
+			continue
+		}
+		refused++
+		require.ErrorContains(t, err, "the file is damaged, or was copied while in use: copy it only after the end of its program; stop")
+		require.NotContains(t, err.Error(), "runtime error")
+	}
+	require.Positive(t, refused)
 }
 
 func TestOpenRefusesATruncatedFile(t *testing.T) {
