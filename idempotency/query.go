@@ -3,6 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -191,10 +192,15 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	return open, nil
 }
 
-// Ready reports whether the log can reach its store, for a readiness probe. Ready makes one
-// short read. Without the store, the log sends no mutation.
+// Ready reports whether the log can read and write its store, for a readiness probe. A database that
+// only reads, such as a standby, is not ready. Ready makes a short read, and a write without an effect.
+// Without the store, the log sends no mutation.
 func (l *Log) Ready(ctx context.Context) error {
 	s := l.settings()
-	_, err := s.store.Load(ctx, s.stored("ready"))
+	key := s.stored("ready")
+	_, err := s.store.Load(ctx, key)
+	if err == nil {
+		_, err = s.store.Replace(ctx, []store.Entry{{Key: key, Revision: math.MaxInt64}}) // no entry has the revision
+	}
 	return storeError(err)
 }

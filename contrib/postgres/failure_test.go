@@ -236,9 +236,19 @@ func TestReadOnlyServer(t *testing.T) {
 	_, err = inbox.Take(t.Context())
 	require.ErrorAs(t, err, &failed)
 	webhooktest.WantCounts(t, inbox, webhook.InboxCounts{DeadLetters: 1})
+	requireReadOnly(t, s.idempotency)
 	kept, err := s.idempotency.Load(t.Context(), "key 1")
 	require.NoError(t, err, "it can be read")
 	require.Equal(t, int64(3), kept.Revision)
+}
+
+// requireReadOnly requires a log in the store not to be ready, and to name the cure.
+func requireReadOnly(t *testing.T, entries store.Store) {
+	t.Helper()
+	err := must(idempotency.NewLog(entries, nil)).Ready(t.Context())
+	require.ErrorIs(t, err, idempotency.ErrStore)
+	require.ErrorContains(t, err, "PostgreSQL answered 25006: the server accepts no writes; connect to the primary, with "+
+		"target_session_attrs=read-write in the connection string")
 }
 
 // A server hangs. The calls return at the end of their context, before the tables are unlocked.
@@ -310,6 +320,8 @@ func TestFailover(t *testing.T) {
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both), nil))
 	counters := count(t, 4, both)
 	counters.more(t, 200)
+	requireReadOnly(t, storesOf(connect(t, standby.url("postgres"))).idempotency)
+	require.NoError(t, must(idempotency.NewLog(storesOf(connect(t, both)).idempotency, nil)).Ready(t.Context()))
 	primary.kill()
 	before := counters.saves()
 	require.NoError(t, standby.promote())
