@@ -1,5 +1,5 @@
 // Package lendingpostgres keeps the shared state of a program's replicas in PostgreSQL: their
-// token, accepted webhooks, and mutations with an idempotency key.
+// token, accepted webhooks, mutations with an idempotency key, and the locks of orders.
 //
 // Use PostgreSQL 13 or later, and a pool of pgx. [Migrate] creates all tables. [Migrations]
 // returns the same statements for a migration tool of your own.
@@ -18,7 +18,8 @@
 // # Poolers
 //
 // A pooler such as PgBouncer may give each transaction another session. The package depends on
-// no session: no setting, advisory lock or temporary table outlives its transaction. A pooler without
+// no session: no setting, advisory lock or temporary table outlives its transaction. The transaction
+// of an [OrderLock] lasts as long as the step of its order. A pooler without
 // support for prepared statements, such as PgBouncer before 1.21, needs a pool without them:
 // default_query_exec_mode=exec in the connection string, or pgx.QueryExecModeExec in the configuration.
 //
