@@ -9,6 +9,7 @@ import (
 
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/format"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Decision is the decision of a person about the whole log, or to erase a customer. Both fields are
@@ -42,8 +43,10 @@ type instructions struct {
 	Claim   bool           `json:"claim,omitempty"`  // see [Restoration]
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
 
-	unknown format.Unknown
-	at      time.Time // of the read, or a little earlier
+	unknown  format.Unknown
+	at       time.Time // of the read, or a little earlier
+	revision int64     // of the entry; 0 for a missing entry
+	age      time.Duration
 }
 
 // restored returns the instruction of [Log.Restored] with its age at now, or nil if none is in force.
@@ -65,7 +68,13 @@ const (
 	// maxStale is the longest time between the begin of a read of the instructions and the first byte
 	// of a mutation after this read.
 	maxStale = time.Second
+	// markAfter is the age at which [Log.Check] saves the instructions again, unchanged. From then on each running
+	// log notices a store from an earlier copy by its lower revision.
+	markAfter = time.Minute / 2
 )
+
+// errOlder is the error of a store with an earlier revision of the instructions than this process has read.
+const errOlder = redact.Text("the store is older than before; if it was restored from a copy, stop all replicas and call Log.Restored")
 
 // maxTurns is the number of times a function starts again after a conflict.
 const maxTurns = 8
@@ -76,32 +85,37 @@ type operator struct {
 	key     string        // of the stored entry
 	inUse   chan struct{} // has a value during a read
 	last    atomic.Pointer[instructions]
+	newest  *instructions // the last ones that were not older than before; used with inUse
 }
 
 // change saves a change of the instructions.
 func (o *operator) change(ctx context.Context, change func(*instructions)) error {
 	err := store.ErrConflict
 	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {
-		data, revision, failed := o.read(ctx)
+		data, failed := o.read(ctx)
 		if failed != nil {
 			return failed
 		}
 		change(&data)
-		data.Format = formatVersion
-		text, _ := data.unknown.Encode(&data) // every field can be encoded
-		err = o.entries.Save(ctx, store.Entry{Key: o.key, Revision: revision, State: store.Done, Data: text})
+		err = o.save(ctx, data)
 	}
 	o.last.Store(nil)
 	return err
 }
 
-// read reads the instructions and the revision of their entry.
-func (o *operator) read(ctx context.Context) (d instructions, revision int64, err error) {
+func (o *operator) save(ctx context.Context, d instructions) error {
+	d.Format = formatVersion
+	text, _ := d.unknown.Encode(&d) // every field can be encoded
+	return o.entries.Save(ctx, store.Entry{Key: o.key, Revision: d.revision, State: store.Done, Data: text})
+}
+
+// read reads the instructions.
+func (o *operator) read(ctx context.Context) (d instructions, err error) {
 	at := time.Now()
 	entry, err := o.entries.Load(ctx, o.key)
 	if err == nil && entry != nil {
-		revision = entry.Revision
 		d.unknown, err = decode(entry.Data, &d)
+		d.revision, d.age = entry.Revision, entry.Age
 		for _, i := range []*Instruction{d.Pause, d.Restore} {
 			if i != nil {
 				i.Age += entry.Age
@@ -109,7 +123,15 @@ func (o *operator) read(ctx context.Context) (d instructions, revision int64, er
 		}
 	}
 	d.at = at
-	return d, revision, err
+	return d, err
+}
+
+// isOlder reports whether the store has gone back since the last read, and no [Log.Restored] has followed.
+func (o *operator) isOlder(d *instructions) bool {
+	if o.newest == nil || d.revision >= o.newest.revision {
+		return false
+	}
+	return d.Restore == nil || d.Restore.Age > time.Since(o.newest.at)
 }
 
 // recent returns the instructions of a moment ago. One call at a time reads them.
@@ -125,13 +147,16 @@ func (o *operator) recent(ctx context.Context) (*instructions, error) {
 	}
 	ctx, stop := context.WithTimeout(ctx, maxStale)
 	defer stop()
-	d, _, err := o.read(ctx)
+	d, err := o.read(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case time.Since(d.at) > maxStale: // the process stood still, or the store ignores the context
 		return nil, context.DeadlineExceeded
+	case o.isOlder(&d):
+		return nil, errOlder
 	}
+	o.newest = &d
 	o.last.Store(&d)
 	return &d, nil
 }

@@ -31,6 +31,9 @@ const (
 // over, and its lock is free. After an error of a read, Check goes on with the next mutation; an
 // error of the list ends Check. A check ends after 10 seconds.
 //
+// Twice a minute Check saves the instructions of [Log.Standing] again: a running log that reads an earlier revision
+// sends nothing until [Log.Restored].
+//
 // Check skips
 //   - mutations of another service or account than that of client;
 //   - mutations with [SafeToRepeat] or [WithCheck];
@@ -49,8 +52,12 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 	var failed []error
 	var checks sync.WaitGroup
 	free := make(chan struct{}, checksAtOnce)
-	if _, err := s.operator.recent(ctx); err != nil {
+	now, err := s.operator.recent(ctx)
+	if err != nil {
 		return next, storeError(err)
+	}
+	if now.revision == 0 || now.age > markAfter {
+		_ = s.operator.save(ctx, *now) // after a failure the next Check tries again
 	}
 	inDoubt := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
 	for entry, err := range store.All(ctx, s.store, inDoubt) {

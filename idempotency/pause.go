@@ -50,6 +50,6 @@ func (l *Log) Resume(ctx context.Context) error {
 // Standing returns the instructions in the store.
 func (l *Log) Standing(ctx context.Context) (Standing, error) {
 	s := l.settings()
-	data, _, err := s.operator.read(ctx)
+	data, err := s.operator.read(ctx)
 	return Standing{Paused: data.Pause, Restored: data.restored(time.Now())}, storeError(err)
 }

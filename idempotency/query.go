@@ -3,7 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
-	"math"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Recorded is the state, outcome and response of a key: see [Log.Lookup]. Recorded never prints
@@ -192,15 +193,25 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	return open, nil
 }
 
-// Ready reports whether the log can read and write its store, for a readiness probe. A database that
-// only reads, such as a standby, is not ready. Ready makes a short read, and a write without an effect.
-// Without the store, the log sends no mutation.
+// Ready reports whether the log can send, for a readiness probe: Ready makes a short read and a short write. The
+// error is [ErrStore] if the store accepts no write, as a standby, a read-only or a full database, or if it is older
+// than before: see [Log.Restored].
 func (l *Log) Ready(ctx context.Context) error {
 	s := l.settings()
-	key := s.stored("ready")
-	_, err := s.store.Load(ctx, key)
-	if err == nil {
-		_, err = s.store.Replace(ctx, []store.Entry{{Key: key, Revision: math.MaxInt64}}) // no entry has the revision
+	if _, err := s.operator.recent(ctx); err != nil {
+		return storeError(err)
 	}
-	return storeError(err)
+	probe, err := s.store.Load(ctx, s.Namespace+"!ready")
+	if err != nil {
+		return storeError(err)
+	}
+	if probe == nil {
+		probe = &store.Entry{Key: s.Namespace + "!ready", State: store.Done, Data: new(lockData).bytes()}
+	}
+	err = s.store.Save(ctx, *probe)
+	if err == nil || errors.Is(err, store.ErrConflict) { // another process makes the same write
+		return nil
+	}
+	why := "it accepts no write: connect to the primary if it is a standby or read-only, and make room if it is full"
+	return &Error{kind: ErrStore, Why: why, cause: redact.Hide(err)}
 }

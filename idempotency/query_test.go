@@ -66,6 +66,13 @@ func TestLogIsReady(t *testing.T) {
 	log, err := idempotency.NewLog(store.NewMemory(), nil)
 	require.NoError(t, err)
 	require.NoError(t, log.Ready(t.Context()))
+	require.NoError(t, log.Ready(t.Context()))
+	standby := fake.Must(idempotency.NewLog(&tampered{Store: store.NewMemory(), save: func(store.Entry) error { return errStore }}, nil))
+	err = standby.Ready(t.Context())
+	require.ErrorIs(t, err, idempotency.ErrStore)
+	require.ErrorContains(t, err, "it accepts no write: connect to the primary if it is a standby or read-only")
+	other := &tampered{Store: store.NewMemory(), save: func(store.Entry) error { return store.ErrConflict }}
+	require.NoError(t, fake.Must(idempotency.NewLog(other, nil)).Ready(t.Context()), "another process is ready")
 	down, err := idempotency.NewLog(downStore{}, nil)
 	require.NoError(t, err)
 	err = down.Ready(t.Context())
