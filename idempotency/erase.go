@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -21,10 +23,10 @@ import (
 // with the key sends nothing and fails with [ErrErased]. The response, the ids, the fingerprint and
 // the reasons in the history go.
 //
-// Erase leaves the entry of a mutation that is in flight, in doubt or needs a review, and every entry
-// within MaxLateness after its last change. It erases all others and returns an [*Error] for each of
-// these: end the doubt, or wait for RetryAfter, and call Erase again. Unreadable entries stay
-// too, with [store.ErrCorrupt]. Erase reads all entries.
+// Erase looks at all entries first, and removes nothing while a mutation of the person is in flight, in doubt or needs
+// a review, or within MaxLateness after the last change of a key: an order that goes on would lose its first steps.
+// The error has an [*Error] for each of these keys, which tells what ends the doubt, or how long to wait. Then call
+// Erase again. Unreadable entries stay, with [store.ErrCorrupt]. Erase reads all entries twice.
 func (l *Log) Erase(ctx context.Context, by Decision, ids ...string) (erased int, err error) {
 	s := l.settings()
 	c := by.arguments()
@@ -39,21 +41,22 @@ func (l *Log) Erase(ctx context.Context, by Decision, ids ...string) (erased int
 		return 0, err
 	}
 	var left []error
-	var corrupt error
-	of := store.Filter{Prefix: s.stored(""), States: allStates, Limit: pageLimit}
-	for entry, err := range store.All(ctx, s.store, of) {
-		if err != nil {
-			return erased, errors.Join(append(left, storeError(err))...)
+	for entry, data := range s.of(ctx, wanted, &left) {
+		if err := s.unfinished(entry, data); err != nil {
+			left = append(left, err)
 		}
-		data, err := readData(entry.Data)
-		if corrupt = cmp.Or(corrupt, storeError(err)); err != nil || data.Erased || !data.mentions(wanted) {
-			continue
-		}
-		if err = s.unfinished(&entry, &data); err == nil {
+	}
+	if slices.ContainsFunc(left, func(err error) bool { return !errors.Is(err, store.ErrCorrupt) }) {
+		return 0, errors.Join(left...)
+	}
+	left = nil
+	for entry, data := range s.of(ctx, wanted, &left) {
+		err := s.unfinished(entry, data) // the entry may have changed
+		if err == nil {
 			err = s.forgets(ctx, true)
 		}
 		if err == nil {
-			err = storeError(s.store.Save(ctx, data.erase(&entry, by)))
+			err = storeError(s.store.Save(ctx, data.erase(entry, by)))
 		}
 		if err != nil {
 			left = append(left, err)
@@ -61,7 +64,30 @@ func (l *Log) Erase(ctx context.Context, by Decision, ids ...string) (erased int
 		}
 		erased++
 	}
-	return erased, errors.Join(append(left, corrupt, s.sweepLocks(ctx))...)
+	return erased, errors.Join(append(left, s.sweepLocks(ctx))...)
+}
+
+// of returns the entries with any of the ids. It adds the error of the list, and that of the first unreadable entry.
+func (s *settings) of(ctx context.Context, ids [][]byte, failed *[]error) iter.Seq2[*store.Entry, *entryData] {
+	return func(yield func(*store.Entry, *entryData) bool) {
+		var corrupt error
+		defer func() {
+			if corrupt != nil {
+				*failed = append(*failed, corrupt)
+			}
+		}()
+		for entry, err := range store.All(ctx, s.store, store.Filter{Prefix: s.stored(""), States: allStates, Limit: pageLimit}) {
+			if err != nil {
+				*failed = append(*failed, storeError(err))
+				return
+			}
+			data, err := readData(entry.Data)
+			corrupt = cmp.Or(corrupt, storeError(err))
+			if err == nil && !data.Erased && data.mentions(ids) && !yield(&entry, &data) {
+				return
+			}
+		}
+	}
 }
 
 // mentions reports whether the entry has any of the ids, which are in lower case.

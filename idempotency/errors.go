@@ -59,6 +59,9 @@ var (
 )
 
 var (
+	errJustChanged = &reason{
+		text: prefix + "the key has just changed, and a loop can still call its mutation", next: wait, of: ErrInProgress,
+	}
 	errFingerprint = reasonFor("the request cannot be read twice",
 		"call again with a request that can be read from its start", lending.Next{Retry: true})
 	errGateway = reasonFor("a gateway refuses the mutation", "check the gateway and the address of the service, then call again", person)
@@ -79,6 +82,7 @@ type reason struct {
 
 	text, step string
 	next       lending.Next
+	of         error // a more general reason; nil for none
 }
 
 func reasonFor(text, step string, next lending.Next) *reason {
@@ -86,6 +90,9 @@ func reasonFor(text, step string, next lending.Next) *reason {
 }
 
 func (r *reason) Error() string { return r.text }
+
+// Unwrap returns a more general reason.
+func (r *reason) Unwrap() error { return r.of }
 
 // Next returns the decision for [lending.NextOf].
 func (r *reason) Next() lending.Next { return r.next }

@@ -228,9 +228,17 @@ func (s *settings) unfinished(entry *store.Entry, data *entryData) error {
 	case entry.State == store.NeedsReview:
 		e.kind = ErrNeedsReview
 	case isInDoubt(entry.State):
+		switch who, why := data.ender(s.repeats(data.Request.Route)); {
+		case data.Request.Route == "": // unreadable
+		case who == byRead:
+			e.Why = "Log.Check or the next call with the key ends the doubt"
+		case who == byCall:
+			e.Why = "the next call with the key ends the doubt"
+		default:
+			e.kind, e.Why = ErrNeedsReview, why
+		}
 	case entry.Age < max(s.MaxLateness, data.Hold):
-		e.kind, e.RetryAfter = ErrInProgress, max(s.MaxLateness, data.Hold)-entry.Age
-		e.Why = "the key has just changed: a loop can still call the function with its mutation"
+		e.kind, e.RetryAfter = errJustChanged, max(s.MaxLateness, data.Hold)-entry.Age
 	default:
 		return nil
 	}

@@ -356,8 +356,8 @@ func TestForgetRefusesAnUnfinishedOrder(t *testing.T) {
 		after time.Duration
 	}{
 		{"in flight", store.Sent, "lock", `"send":{"lease":60000000000}`, idempotency.ErrInProgress, time.Minute},
-		{"its process has died", store.Sent, "lock", `"send":{}`, idempotency.ErrInDoubt, 0},
-		{"in doubt", store.InDoubt, "lock", `"send":{"number":1}`, idempotency.ErrInDoubt, 0},
+		{"its process has died", store.Sent, "lock", `"send":{}`, idempotency.ErrNeedsReview, 0},
+		{"in doubt", store.InDoubt, "lock", `"send":{"number":1}`, idempotency.ErrNeedsReview, 0},
 		{"needs review", store.NeedsReview, "", `"send":{"number":1}`, idempotency.ErrNeedsReview, 0},
 		{"about to be sent", store.Free, "lock", `"send":{}`, idempotency.ErrInProgress, maxLateness},
 		{"has just ended", store.Done, "", `"send":{"number":1}`, idempotency.ErrInProgress, maxLateness},

@@ -67,8 +67,8 @@ func TestLogIsReady(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, log.Ready(t.Context()))
 	require.NoError(t, log.Ready(t.Context()))
-	standby := fake.Must(idempotency.NewLog(&tampered{Store: store.NewMemory(), save: func(store.Entry) error { return errStore }}, nil))
-	err = standby.Ready(t.Context())
+	standby := &tampered{Store: store.NewMemory(), save: func(store.Entry) error { return errStore }}
+	err = fake.Must(idempotency.NewLog(standby, nil)).Ready(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
 	require.ErrorContains(t, err, "it accepts no write: connect to the primary if it is a standby or read-only")
 	other := &tampered{Store: store.NewMemory(), save: func(store.Entry) error { return store.ErrConflict }}
