@@ -68,15 +68,7 @@
 // The span "process" of an event has kind consumer and the histogram messaging.process.duration, with
 // messaging.system (lending), messaging.operation.name, messaging.destination.name, error.type.
 //
-// The gauges are read at each collection; docs/operating.md has an alert for each:
-//
-//	lending.ready                   1 if lending.source (idempotency, or the name of the inbox or session) could be read
-//	lending.idempotency.mutations   unfinished mutations, by lending.state: sent, in_doubt, needs_review
-//	lending.idempotency.oldest_age  seconds, by lending.state
-//	lending.inbox.events            by lending.source and lending.state: waiting, running, dead_letter
-//	lending.inbox.oldest_age        seconds; waiting: since the first event was due
-//	lending.session.token_life      seconds until the token expires, 0 without a token
-//	lending.session.sign_in_needed  1 if a person has to sign in or to correct the credentials
+// docs/operating.md lists the gauges of [Gauges], which are read at each collection, with an alert for each.
 //
 // # From a delivery to the money
 //

@@ -29,7 +29,7 @@ const (
 	stateKey  = attribute.Key("lending.state")
 )
 
-// Gauges registers the gauges that the package documentation lists. The meter provider reads the
+// Gauges registers the gauges that docs/operating.md lists. The meter provider reads the
 // sources at each collection, without a call to the service. If a source fails or does not
 // answer within Timeout, lending.ready is 0 and its other gauges have no value.
 //
