@@ -212,7 +212,6 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// refusal returns the reason for which an entry cannot be saved.
 func refusal(tx *bbolt.Tx, was record, entry store.Entry) error {
 	if int64(was.revision) != entry.Revision { //nolint:gosec // converted from an int64
 		return store.ErrConflict

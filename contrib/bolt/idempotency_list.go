@@ -41,7 +41,6 @@ type listing struct {
 	now    uint64
 }
 
-// found is the position of an entry in a list.
 type found struct {
 	at    uint64
 	key   string

@@ -81,7 +81,6 @@ func callErrorType(c lending.Call) string {
 	return other
 }
 
-// refused reports whether there was a response without success.
 func refused(status int) bool { return status != 0 && (status < 200 || status >= 300) }
 
 type errorKind struct {

@@ -18,7 +18,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the instrumentation scope of all spans and metrics.
 const scope = "github.com/lendingapi/lending-go/contrib/otel"
 
 // Attributes that the conventions do not define.
@@ -105,7 +104,6 @@ func Header(ctx context.Context, header http.Header) {
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(header))
 }
 
-// instruments returns the tracer, the meter and the server's attributes for opts.
 func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValue) {
 	var s settings
 	for _, opt := range opts {

@@ -37,7 +37,6 @@ func Webhooks(inbox webhook.Inbox, handle webhook.EventFunc, opts ...Option) (we
 	return acceptingInbox{inbox, of}, p.process
 }
 
-// acceptingInbox notes the span of each delivery.
 type acceptingInbox struct {
 	webhook.Inbox
 	of *deliveries

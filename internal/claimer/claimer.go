@@ -112,7 +112,6 @@ func (c *Claimer[E]) claim(ctx context.Context, relaxed bool) (seen Seen[E], err
 	return seen, err
 }
 
-// note notes the result of a request.
 func (c *Claimer[E]) note(found bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,6 @@ type decoder struct {
 	foreign bool            // encoding/json knows which part of that value does not fit
 }
 
-// value decodes the value at i.
 func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	c := d.data[i]
 	switch {

@@ -155,7 +155,6 @@ func (m maker) addFields(p *Plan, t reflect.Type) bool {
 	return true
 }
 
-// nameOf returns the name of the member for the field f.
 func nameOf(f reflect.StructField) string {
 	tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return cmp.Or(tag, f.Name)

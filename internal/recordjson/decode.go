@@ -122,7 +122,6 @@ func (d *decoder) keep(v reflect.Value, from, to int) {
 	d.keeper.Keep(v, from, to)
 }
 
-// members fills v, a record.
 func (d *decoder) members(from int, v reflect.Value) (end int, m *Misshape) {
 	if v.Type() == d.Record || v.NumField() == 1 { // without published fields
 		end = jsonsplit.End(d.text, from)

@@ -71,7 +71,6 @@ const maxNesting = 10_000
 
 const tooDeep = "is nested too deep, or holds itself"
 
-// encoder writes a body.
 type encoder struct {
 	bytes.Buffer
 	*Types
@@ -87,7 +86,6 @@ type step struct {
 	index int
 }
 
-// refuse returns an error for the current value.
 func (e *encoder) refuse(kind Kind, message string) error {
 	var field strings.Builder
 	for _, s := range e.path {

@@ -81,7 +81,6 @@ func (t *Types) flawAt(v reflect.Value) string {
 	return ""
 }
 
-// marshals reports whether v has a method that writes its JSON.
 func marshals(v reflect.Value) bool {
 	t := v.Type()
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())

@@ -91,11 +91,9 @@ func (e *hidden) Is(target error) bool {
 
 func (e *hidden) As(target any) bool { return e.cause() != nil && neterr.As(e.cause(), target) }
 
-// Timeout reports whether a time limit ended the attempt.
 func (e *hidden) Timeout() bool { return neterr.IsTimeout(e.cause()) }
 
 // Temporary completes net.Error.
 func (e *hidden) Temporary() bool { return e.Timeout() }
 
-// Format prints the text under every verb.
 func (e *hidden) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.text) }

@@ -206,7 +206,6 @@ func (e *Engine) startStep(ctx context.Context, old *liveToken, step func(contex
 // insideStep marks the context of a step, with its engine.
 type insideStep struct{}
 
-// gets returns work that takes step.
 func (e *Engine) gets(step func(context.Context) (Issue, error)) work {
 	return func(ctx context.Context, fence int64) (*liveToken, error) {
 		issue, err := step(context.WithValue(ctx, insideStep{}, e))

@@ -47,7 +47,6 @@ func cause(err error) error {
 	return err
 }
 
-// pause returns the pause after count failures in a row.
 func (f *Failure) pause(count int) time.Duration {
 	if f.Mild {
 		count -= freeFailures

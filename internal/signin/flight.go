@@ -15,7 +15,6 @@ type flight struct {
 	err     error
 }
 
-// wait returns the error of f, or of ctx if that ends before.
 func (f *flight) wait(ctx context.Context) error {
 	select {
 	case <-f.done:
@@ -25,7 +24,6 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// takeOver takes over the token in the store.
 func (e *Engine) takeOver(ctx context.Context) error {
 	f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
 	defer f.cancel()

@@ -122,7 +122,6 @@ func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, fo
 	return t, nil
 }
 
-// alone does the work without the store.
 func (e *Engine) alone(ctx context.Context, do work) (*liveToken, error) {
 	t, err := do(ctx, 0)
 	if err != nil {
@@ -217,7 +216,6 @@ func (l *lease) renew(ctx context.Context) error {
 	return err
 }
 
-// end gives the lease back.
 func (l *lease) end(ctx context.Context) {
 	l.cancel(nil)
 	<-l.ended

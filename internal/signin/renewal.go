@@ -27,7 +27,6 @@ type liveToken struct {
 	adopted  bool          // from the store
 }
 
-// renewTimeout bounds an attempt to refresh.
 const renewTimeout = 30 * time.Second
 
 // Margin is the time before its expiry when a token with this life is no longer used, because it

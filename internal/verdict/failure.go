@@ -70,7 +70,6 @@ func isFalse(value []byte) bool {
 	return string(value) == "0" || strings.EqualFold(strings.Trim(string(value), `"`), "false")
 }
 
-// isFailure reports whether value is a status from 400 to 599.
 func isFailure(value []byte) bool {
 	if len(value) != 3 || value[0] != '4' && value[0] != '5' {
 		return false
@@ -90,7 +89,6 @@ func (f *Failure) Member() string {
 	return f.name
 }
 
-// isNothing reports whether value means no error.
 func isNothing(value []byte) bool {
 	switch string(value) {
 	case "null", "false", "0", `""`:

@@ -68,7 +68,6 @@ func sent(key, lock string) store.Entry {
 	return store.Entry{Key: key, State: store.Sent, Lock: lock, Data: []byte("data of " + key)}
 }
 
-// save saves an entry and returns the stored entry.
 func (s idempotencyStore) save(entry store.Entry) store.Entry {
 	s.Helper()
 	err := s.store.Save(s.Context(), entry)

@@ -6,7 +6,6 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// replace fails unless Replace replaces this number of entries.
 func (s idempotencyStore) replace(why string, want int, entries ...store.Entry) {
 	s.Helper()
 	got, err := s.store.Replace(s.Context(), entries)

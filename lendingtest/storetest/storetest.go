@@ -39,7 +39,6 @@ type rule[S any] struct {
 	check func(store S)
 }
 
-// run checks each rule in a subtest, at a store of its own.
 func run[S any](t *testing.T, rules []rule[S], open func(t *testing.T) S) {
 	t.Helper()
 	for _, rule := range rules {
@@ -92,7 +91,6 @@ func (s *trial[S]) next() {
 	}
 }
 
-// eventually calls f until f returns true or patience is over.
 func eventually(f func() bool) {
 	for start := time.Now(); !f() && time.Since(start) < patience; {
 		wait(5 * time.Millisecond)
@@ -141,7 +139,6 @@ func (s trial[S]) endedContext(methods map[string]func(ctx context.Context)) {
 	}
 }
 
-// returns fails unless f returns before patience is over.
 func (s trial[S]) returns(name string, f func()) {
 	s.Helper()
 	ended := make(chan struct{})

@@ -39,7 +39,6 @@ var tokenStoreRules = []rule[tokens]{
 
 type tokens struct{ trial[lending.TokenStore] }
 
-// another opens the store as another process does.
 func (s tokens) another() tokens { return tokens{begin(s.TB, s.open)} }
 
 func token(fence int64, text string) lending.StoredToken {
@@ -60,7 +59,6 @@ func (s tokens) held(owner, why string) {
 		"Acquire for %q: got fence %d and error %v, want ErrLeaseHeld: %s", owner, fence, err, why)
 }
 
-// comes waits until Acquire succeeds for owner.
 func (s tokens) comes(owner, why string) (fence int64) {
 	s.Helper()
 	var err error

@@ -94,7 +94,6 @@ func IsBatch(r Route) bool { return strings.HasPrefix(r.Body, "[]") }
 // NeedsProof reports whether a call of the route succeeds only if the body proves the success.
 func NeedsProof(r Route) bool { return IsUpload(r) || r.Answer == "GuidApiResponse" }
 
-// root returns the root folder of the module under test.
 func root(t *testing.T) string {
 	t.Helper()
 	folder, err := os.Getwd()

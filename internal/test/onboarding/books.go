@@ -15,7 +15,6 @@ import (
 // of the service would say it. The customer's e-mail address and the key follow; the key is an order and a step.
 const BooksPath = "/books/"
 
-// books keeps the keys looked up by a person.
 type books struct {
 	mu      sync.Mutex
 	lookups map[string]bool

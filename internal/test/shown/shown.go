@@ -64,7 +64,6 @@ func show(t *testing.T, text *bytes.Buffer, v any) {
 	fmt.Fprintln(text, compared)
 }
 
-// failure is a failed test with the message of testify.
 type failure []string
 
 func (f *failure) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }

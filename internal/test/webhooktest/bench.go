@@ -92,7 +92,6 @@ func deliver(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 	}
 }
 
-// post sends a signed delivery and returns the status of the response.
 func post(ctx context.Context, client *http.Client, url string, body []byte) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

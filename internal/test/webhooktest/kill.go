@@ -289,7 +289,6 @@ func (r *rig) accept(key string) {
 	r.accepted[key] = true
 }
 
-// judge compares the accepted events with the handled events.
 func (r *rig) judge() {
 	text, err := os.ReadFile(r.acts.Name())
 	must(r.t, "read", err)
@@ -327,7 +326,6 @@ func (r *rig) judge() {
 	r.t.Logf("%s; %d acted on, %d lost, %d acted on twice, at most %d after one kill; %s", r.sentText(), len(byKey), lost, twice, most, r.took.Round(time.Millisecond))
 }
 
-// judgeExactly compares the accepted events with their effects.
 func (r *rig) judgeExactly(acted map[string]int) {
 	lost, twice := 0, 0
 	for key := range r.accepted {
