@@ -10,9 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/lendingapi/lending-go/internal/jsonsplit"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -90,16 +88,6 @@ func (p *Page[T]) total() int {
 		return -1
 	}
 	return 0
-}
-
-// member is the JSON type of the member called name in any case, empty if there is none.
-func (p *Page[T]) member(name string) (got string) {
-	for other, value := range jsonsplit.Members(p.Raw()) {
-		if strings.EqualFold(string(other), name) {
-			got = jsonsplit.Kind(p.Raw()[value.From:])
-		}
-	}
-	return got
 }
 
 // countParam is a parameter whose default is 0.

@@ -406,13 +406,19 @@ func (r Record) missingID(name string, lost bool) *shapeError {
 	if !lost {
 		return nil
 	}
-	got := "nothing"
-	for member, at := range jsonsplit.Members(r.Raw()) {
-		if strings.EqualFold(string(member), name) {
-			if got = jsonsplit.Kind(r.Raw()[at.From:at.To]); got != "null" {
-				got = "the zero UUID"
-			}
-		}
+	got := cmp.Or(r.member(name), "nothing")
+	if got != "nothing" && got != "null" {
+		got = "the zero UUID"
 	}
 	return &shapeError{Path: name, Want: "a UUID", Got: got}
+}
+
+// member is the JSON type of the member called name in any case, empty if there is none.
+func (r Record) member(name string) (got string) {
+	for other, value := range jsonsplit.Members(r.Raw()) {
+		if strings.EqualFold(string(other), name) {
+			got = jsonsplit.Kind(r.Raw()[value.From:])
+		}
+	}
+	return got
 }
