@@ -45,11 +45,17 @@ func New(secure *tls.Config) *http.Transport {
 //
 // A mutation needs a [Send] as its context.
 type Fresh struct {
-	shared *http.Transport // net/http keeps no connection of HTTP/1.1, and shares those of HTTP/2
-	alone  *http.Transport // over HTTP/1.1
-	http2  atomic.Bool     // the last response came over HTTP/2
-	calls  chan struct{}   // an element for each request over HTTP/2
+	shared atomic.Pointer[http.Transport] // net/http keeps no connection of HTTP/1.1, and shares those of HTTP/2
+	alone  *http.Transport                // over HTTP/1.1
+	http2  atomic.Bool                    // the last response came over HTTP/2
+	calls  chan struct{}                  // an element for each request over HTTP/2
+	former atomic.Pointer[http.Transport] // shared before; its last requests may go on
+	sent   atomic.Uint64                  // requests over HTTP/2
 }
+
+// maxRequests is the number of requests after which Fresh begins another connection of HTTP/2. nginx ends a
+// connection after 1,000, and then refuses the requests on the way: a mutation without a body becomes unknown.
+const maxRequests = 900
 
 // maxCalls is the largest number of requests over HTTP/2 at once. Services allow 100 or more, and
 // reset requests above their limit. StrictMaxConcurrentRequests of net/http is no substitute: with
@@ -67,15 +73,17 @@ func NewFresh(like *http.Transport, http2 bool) *Fresh {
 		}
 		return &guarded{Conn: conn}, nil
 	}
-	f := &Fresh{shared: t, alone: t, calls: make(chan struct{}, maxCalls)}
+	f := &Fresh{alone: t, calls: make(chan struct{}, maxCalls)}
+	shared := t
 	if http2 {
-		f.shared = t.Clone()
-		f.shared.Protocols.SetHTTP2(true)
-		f.shared.IdleConnTimeout = 30 * time.Second
-		f.shared.HTTP2 = &http.HTTP2Config{
+		shared = t.Clone()
+		shared.Protocols.SetHTTP2(true)
+		shared.IdleConnTimeout = 30 * time.Second
+		shared.HTTP2 = &http.HTTP2Config{
 			SendPingTimeout: 4 * time.Second, PingTimeout: 3 * time.Second, WriteByteTimeout: 10 * time.Second,
 		}
 	}
+	f.shared.Store(shared)
 	return f
 }
 
@@ -94,12 +102,24 @@ func (f *Fresh) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Context().Err() != nil {
 			return nil, context.Cause(r.Context())
 		}
+		if f.sent.Add(1)%maxRequests == 0 {
+			f.renew()
+		}
 	}
-	resp, err := f.shared.RoundTrip(r)
+	resp, err := f.shared.Load().RoundTrip(r)
 	if err == nil {
 		f.http2.Store(resp.ProtoMajor == 2)
 	}
 	return resp, err
+}
+
+// renew has the next requests begin another connection.
+func (f *Fresh) renew() {
+	shared := f.shared.Load()
+	f.shared.Store(shared.Clone())
+	if older := f.former.Swap(shared); older != nil {
+		older.CloseIdleConnections()
+	}
 }
 
 // SpeaksHTTP2 reports whether requests share a connection at present.
@@ -107,6 +127,9 @@ func (f *Fresh) SpeaksHTTP2() bool { return f.http2.Load() }
 
 // CloseIdleConnections closes the connections without requests.
 func (f *Fresh) CloseIdleConnections() {
-	f.shared.CloseIdleConnections()
+	f.shared.Load().CloseIdleConnections()
+	if former := f.former.Load(); former != nil {
+		former.CloseIdleConnections()
+	}
 	f.alone.CloseIdleConnections()
 }

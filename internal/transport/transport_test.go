@@ -136,6 +136,55 @@ func post(ctx context.Context, through http.RoundTripper, address string, alone 
 	return string(text), resp.TLS.DidResume, errors.Join(err, resp.Body.Close())
 }
 
+// A connection of HTTP/2 carries fewer than the 1,000 requests after which nginx ends it. The requests of the former
+// connection go on, and CloseIdleConnections ends every connection.
+func TestConnectionEndsBeforeTheGatewayEndsIt(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	var open atomic.Int32
+	dial := s.like.DialContext
+	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		open.Add(1)
+		return closing{conn, func() { open.Add(-1) }}, err
+	}
+	fresh := transport.NewFresh(s.like, true)
+	send := func(path string) string {
+		text, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL+path, false)
+		assert.NoError(t, err)
+		return text
+	}
+	requests := map[string]int{send(""): 1}
+	var waiting sync.WaitGroup
+	waiting.Go(func() { send("/wait") })
+	<-s.waiting
+	for n := range 2500 {
+		if requests[send("")]++; n == 1000 {
+			close(s.goOn)
+			waiting.Wait()
+		}
+	}
+	assert.Len(t, requests, 3)
+	for connection, n := range requests {
+		assert.LessOrEqual(t, n, 900, connection)
+	}
+	assert.Eventually(t, func() bool {
+		fresh.CloseIdleConnections()
+		return open.Load() == 0
+	}, 5*time.Second, time.Millisecond)
+}
+
+// closing is a connection that tells of its end.
+type closing struct {
+	net.Conn
+	closed func()
+}
+
+func (c closing) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
 // TestRequestsShareOnlyHTTP2 counts the connections of a service. Each request over HTTP/1.1 has a
 // connection of its own, and so has a request with Close.
 func TestRequestsShareOnlyHTTP2(t *testing.T) {
