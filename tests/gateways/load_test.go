@@ -86,6 +86,7 @@ var faults = []faulty{
 type tally struct {
 	mu                            sync.Mutex
 	sent, unknown, needless, lost int            // mutations; needless ones had not run, lost ones were not sent
+	withBody                      int            // needless ones with a body
 	twice                         map[string]int // mutations that ran twice, by method
 	reads, failedReads, wrong     int
 	examples                      []string
@@ -123,9 +124,17 @@ func load(t *testing.T, client *lending.Client, o *origin, callers, calls int, d
 	return result
 }
 
+// closed is for a load that nothing disturbs.
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // call is a call that has ended.
 type call struct {
 	method string // "" for a read
+	body   int    // 1 for a call with a body
 	err    error
 }
 
@@ -135,15 +144,15 @@ func makeCall(ctx context.Context, client *lending.Client, id lending.Applicatio
 	switch kind {
 	case 0:
 		_, err := client.Applications.Process(ctx, id)
-		return call{"GET", err}
+		return call{"GET", 0, err}
 	case 1:
 		details := lending.CompanyDataRequest{Extra: map[string]any{"a": 1}}
-		return call{"POST", client.Approval.AddCompanyDetails(ctx, id, details)}
+		return call{"POST", 1, client.Approval.AddCompanyDetails(ctx, id, details)}
 	case 2:
-		return call{"POST", client.Applications.Cancel(ctx, id)}
+		return call{"POST", 0, client.Applications.Cancel(ctx, id)}
 	}
 	_, err := client.Applications.Status(ctx, id)
-	return call{"", err}
+	return call{"", 0, err}
 }
 
 // judge compares what the client told of a call with the executions.
@@ -170,6 +179,7 @@ func (r *tally) judge(runs int, c call) {
 			r.unknown++
 			if runs == 0 {
 				r.needless++
+				r.withBody += c.body
 			}
 		case lending.OutcomeNotSent:
 			r.lost++

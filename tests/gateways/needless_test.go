@@ -1,0 +1,77 @@
+package gateways_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/lendingapi/lending-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestUnknownWithoutFault counts the mutations that become unknown although neither the service nor the gateway
+// fails: nginx ends a connection after a number of requests, and refuses streams above a number.
+func TestUnknownWithoutFault(t *testing.T) {
+	if document == "" {
+		t.Skip("the short form is too short to count them")
+	}
+	text := "| nginx | callers | mutations | unknown | of these with a body | not sent |\n|---|--:|--:|--:|--:|--:|\n"
+	for _, test := range []struct {
+		requests, streams, callers, calls int
+		most                              int // of the mutations with a body, and of all if the connection has 1,000 requests
+	}{
+		{1000, 128, 1, 10_000, 0},
+		{1000, 128, 4, 10_000, 3},
+		{1000, 128, 16, 10_000, 5},
+		{1000, 128, 48, 10_000, 35},
+		{100, 128, 1, 10_000, 5},
+		{100, 128, 4, 10_000, 20},
+		{100, 128, 16, 10_000, 90},
+		{100, 128, 48, 10_000, 300},
+		{1000, 10, 200, 200, 200},
+		{1000, 3, 200, 200, 200},
+		{1000, 8, 60, 300, 300},
+	} {
+		name := fmt.Sprintf("keepalive_requests %d, %d streams", test.requests, test.streams)
+		t.Run(fmt.Sprint(name, "/", test.callers), func(t *testing.T) {
+			o := newOrigin(t, 0)
+			g := start(t, "nginx/few", o.a.address, o.b.address, test.requests, test.streams)
+			r := load(t, g.client(), o, test.callers, test.calls*4/3, closed)
+			t.Logf("%s: %s", t.Name(), r)
+			assert.Zero(t, r.wrong)
+			assert.Zero(t, r.failedReads)
+			assert.Equal(t, r.unknown, r.needless)
+			assert.LessOrEqual(t, r.withBody, test.most)
+			if test.requests == 1000 {
+				assert.LessOrEqual(t, r.needless, test.most)
+			}
+			text += fmt.Sprintf("| %s | %d | %d | %d | %d | %d |\n", name, test.callers, r.sent, r.needless, r.withBody, r.lost)
+		})
+	}
+	write(t, "without fault", text)
+}
+
+// TestLongAddressCostsNobody sends an address that every gateway refuses, beside nine callers.
+func TestLongAddressCostsNobody(t *testing.T) {
+	long := strings.Repeat("n", 20_000)
+	for _, configuration := range []string{"nginx/default", "haproxy/default", "apache2/default", "caddy/default"} {
+		t.Run(configuration, func(t *testing.T) {
+			t.Parallel()
+			o := newOrigin(t, 0)
+			g := start(t, configuration, o.a.address, o.b.address)
+			client, refused := g.client(), make(chan struct{})
+			go func() {
+				defer close(refused)
+				for range 5 {
+					_, err := client.Applications.UpdateName(t.Context(), lending.ApplicationID(uuid.New()), long)
+					var invalid *lending.ArgumentError
+					assert.ErrorAs(t, err, &invalid)
+				}
+			}()
+			r := load(t, client, o, 9, 240, refused)
+			require.Zero(t, r.unknown+r.lost+r.failedReads, "%s", r.examples)
+		})
+	}
+}
