@@ -93,8 +93,9 @@ func TestOrderLockDelaysNothing(t *testing.T) {
 	lock := must(lendingpostgres.NewOrderLock(pool, "shop"))
 	unlock := must(lock.Lock(t.Context(), "order-1"))
 	var held, delays int
-	require.NoError(t, admin.QueryRow(t.Context(), `SELECT count(*), count(coalesce(backend_xmin, backend_xid))
-		FROM pg_stat_activity, pg_sleep(0.3) WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&held, &delays))
+	row := admin.QueryRow(t.Context(), `SELECT count(*), count(coalesce(backend_xmin, backend_xid))
+		FROM pg_stat_activity, pg_sleep(0.3) WHERE datname = current_database() AND state = 'idle in transaction'`)
+	require.NoError(t, row.Scan(&held, &delays))
 	assert.Equal(t, []int{1, 0}, []int{held, delays})
 	_, err := lock.Lock(t.Context(), "order-1")
 	require.ErrorIs(t, err, orders.ErrBusy)
