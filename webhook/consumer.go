@@ -138,6 +138,9 @@ func (c *Consumer) Ready(ctx context.Context) error {
 // handles events from the inbox meanwhile. Run returns an error only if server cannot listen, or
 // if the subscription is invalid: an [*lending.ArgumentError].
 //
+// A server whose TLSConfig has a certificate serves https; a server without one serves plain http, for
+// example behind a proxy with the certificate.
+//
 // A server without ReadHeaderTimeout and ReadTimeout gets a ReadHeaderTimeout of 10 seconds. If
 // server is nil, shut your own server down before you end ctx.
 func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
@@ -159,7 +162,7 @@ func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
 			server.ReadHeaderTimeout = 10 * time.Second
 		}
 		group.Go(func() {
-			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			if err := listen(server); !errors.Is(err, http.ErrServerClosed) {
 				fail(err)
 			}
 		})
@@ -196,6 +199,15 @@ func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
 	default:
 		return nil
 	}
+}
+
+// listen serves https if the server has a certificate.
+func listen(server *http.Server) error {
+	c := server.TLSConfig
+	if c != nil && (len(c.Certificates) > 0 || c.GetCertificate != nil || c.GetConfigForClient != nil) {
+		return server.ListenAndServeTLS("", "")
+	}
+	return server.ListenAndServe()
 }
 
 // follow subscribes, and reads the subscription regularly.

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -312,4 +313,52 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, r)
 	return w.Result(), nil
+}
+
+// TestConsumerServesHTTPSWithACertificate starts servers with a certificate in each place of a TLSConfig, and
+// servers without one.
+func TestConsumerServesHTTPSWithACertificate(t *testing.T) {
+	t.Parallel()
+	_, client := fake.Start(t)
+	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	with := httptest.NewUnstartedServer(nil)
+	with.StartTLS()
+	defer with.Close()
+	certificates := with.TLS.Certificates
+	own := &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12}
+	for _, test := range []struct {
+		name, scheme string
+		config       *tls.Config
+	}{
+		{"none", "http", nil},
+		{"config without a certificate", "http", &tls.Config{MinVersion: tls.VersionTLS13}},
+		{"Certificates", "https", own},
+		{"GetCertificate", "https", &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &certificates[0], nil
+		}, MinVersion: tls.VersionTLS12}},
+		{"GetConfigForClient", "https", &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return own, nil
+		}, MinVersion: tls.VersionTLS12}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			consumer := fake.Must(webhook.NewConsumer(client, target,
+				lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(), acceptAll, nil))
+			address, ended := make(chan string, 1), make(chan error, 1)
+			server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer, TLSConfig: test.config, ReadHeaderTimeout: time.Minute}
+			server.BaseContext = func(l net.Listener) context.Context {
+				address <- l.Addr().String()
+				return t.Context()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() { ended <- consumer.Run(ctx, server) }()
+			response, err := with.Client().Get(test.scheme + "://" + <-address)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
+			with.Client().CloseIdleConnections()
+			cancel()
+			require.NoError(t, <-ended)
+		})
+	}
 }

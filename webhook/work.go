@@ -36,7 +36,8 @@ type Result struct {
 // Work calls handle again after a pause, up to MaxTries times. Then the event is a dead letter.
 //
 // Work returns when ctx has ended and the calls in progress have returned. The end of ctx does
-// not cancel these calls. No panic or [runtime.Goexit] in handle or inbox ends Work.
+// not cancel these calls. An inbox that fails delays the return by 5 seconds at most; the event is
+// handled again. No panic or [runtime.Goexit] in handle or inbox ends Work.
 //
 // Work handles each event at least once. Make handle safe to repeat: if the process ends after
 // handle has succeeded and before the inbox knows, Work handles the event again. If claims
@@ -142,31 +143,44 @@ func (w *worker) endOf(entry *InboxEntry, r Result) func(context.Context) error 
 // After the claim has expired, record gives up: another worker may have the event. If claims do
 // not expire, nobody else can take the event. Then the worker moves on after Timeout, while
 // record continues in the background.
+//
+// After the end of ctx the inbox has farewell to record the end.
 func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context.Context) error) {
+	longer, stop := lasting(ctx)
+	defer stop()
 	until, ends := entry.Until, !entry.Until.IsZero()
 	if !ends {
 		until = time.Now().Add(w.Timeout)
 	}
-	for failures := 1; !w.recorded(ctx, end); failures++ {
+	for failures := 1; !w.recorded(longer, end) && longer.Err() == nil; failures++ {
 		if !time.Now().Before(until) {
 			if !ends {
 				w.group.Go(func() {
-					for !w.recorded(ctx, end) {
-						if backoff.Sleep(ctx, w.Timeout) != nil {
-							return
-						}
+					longer, stop := lasting(ctx)
+					defer stop()
+					for !w.recorded(longer, end) && backoff.Sleep(ctx, w.Timeout) == nil {
 					}
 				})
 			}
 			return
 		}
-		_ = backoff.Sleep(context.WithoutCancel(ctx), backoff.After(failures, 20*time.Millisecond, time.Second))
+		_ = backoff.Sleep(longer, backoff.After(failures, 20*time.Millisecond, time.Second))
 	}
+}
+
+// farewell is the time of a failing inbox after the end of Work's context.
+const farewell = 5 * time.Second
+
+// lasting returns a context that ends farewell after ctx, or after this call if ctx has ended.
+func lasting(ctx context.Context) (longer context.Context, stop func()) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	disarm := context.AfterFunc(ctx, func() { time.AfterFunc(farewell, end) })
+	return longer, func() { disarm(); end() }
 }
 
 // recorded calls end once, and reports success.
 func (w *worker) recorded(ctx context.Context, end func(context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := safely.Call[lending.PanicError](func() error { return end(ctx) })
 	if err != nil {

@@ -370,6 +370,56 @@ func TestWorkReportsAClaimWithoutEnd(t *testing.T) {
 	})
 }
 
+// The inbox is closed before Work, whose context ends before, during and after a call: the inbox has 5 more
+// seconds. A method that hangs ends too.
+func TestWorkEndsSoonAfterItsInbox(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		claim, call time.Duration
+		hangs       bool
+		want        time.Duration // after the start; the context ends after 20 seconds
+	}{
+		{"claim of 5 minutes", 5 * time.Minute, time.Second, false, 25 * time.Second},
+		{"call in progress", 5 * time.Minute, 30 * time.Second, false, 35 * time.Second},
+		{"hanging inbox", 5 * time.Minute, 15 * time.Second, true, 25 * time.Second},
+		{"claim without end", 0, 15 * time.Second, false, 25 * time.Second},
+		{"hanging inbox, claim without end", 0, 15 * time.Second, true, 25 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inbox := &hookedInbox{Inbox: webhook.NewMemoryInbox()}
+				inbox.taken = func(entry *webhook.InboxEntry) {
+					if test.claim > 0 {
+						entry.Until = time.Now().Add(test.claim)
+					}
+				}
+				put(t, inbox, "a")
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				webhook.Work(ctx, closedInbox{inbox, test.hangs}, func(context.Context, *webhook.Event) error {
+					bubble.Elapse(test.call)
+					return nil
+				}, &webhook.WorkOptions{Concurrency: 1})
+				require.InDelta(t, test.want.Seconds(), time.Since(start).Seconds(), 1.5)
+			})
+		})
+	}
+}
+
+// closedInbox is an inbox that is closed after Take.
+type closedInbox struct {
+	*hookedInbox
+	hangs bool
+}
+
+func (b closedInbox) Done(ctx context.Context, _ *webhook.InboxEntry) error {
+	if b.hangs {
+		<-ctx.Done()
+	}
+	return errors.New("the inbox is closed")
+}
+
 // No function of the caller ends a worker, by a panic or by runtime.Goexit, which a failed
 // assertion in a test calls too.
 func TestWorkOutlivesItsCaller(t *testing.T) {
