@@ -42,6 +42,7 @@ type instructions struct {
 	Restore *Instruction   `json:"restore,omitempty"`
 	Claim   bool           `json:"claim,omitempty"`  // see [Restoration]
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
+	Gone    time.Time      `json:"gone,omitzero"`    // no key that changed later was forgotten: see [Log.Audit]
 
 	unknown  format.Unknown
 	at       time.Time // of the read, or a little earlier

@@ -169,7 +169,7 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 	if last, _ := utf8.DecodeLastRuneInString(keys); unicode.IsLetter(last) || unicode.IsDigit(last) {
 		return s.forgetOne(ctx, s.stored(keys))
 	}
-	of, some := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}, false
+	of, last := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}, time.Time{}
 	for entry, err := range store.All(ctx, s.store, of) {
 		if err != nil {
 			return 0, storeError(err)
@@ -177,22 +177,30 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 		if _, err := s.deletion(&entry); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
-		some = true
+		last = changedAt(&entry) // the oldest save comes first
 	}
-	if err := s.forgets(ctx, some); err != nil {
+	if err := s.forgets(ctx, last); err != nil {
 		return 0, err
 	}
 	return s.replace(ctx, of, s.deletion)
 }
 
-// forgets records, once, that the log no longer knows all mutations: see [Log.Restored].
-func (s *settings) forgets(ctx context.Context, some bool) error {
+// forgets records that the log no longer knows all mutations ([Log.Restored]), and the hour of the youngest of
+// them ([Log.Audit]), before an entry with its last change at the time last goes. A zero time is no entry.
+func (s *settings) forgets(ctx context.Context, last time.Time) error {
 	now, err := s.operator.recent(ctx)
-	if err != nil || !some || now.Forgot {
+	if err != nil || last.IsZero() || now.Forgot && !now.Gone.Before(last) {
 		return storeError(err)
 	}
-	return storeError(s.operator.change(ctx, func(i *instructions) { i.Forgot = true }))
+	return storeError(s.operator.change(ctx, func(i *instructions) {
+		if until := last.UTC().Truncate(time.Hour).Add(time.Hour); i.Gone.Before(until) {
+			i.Gone = until
+		}
+		i.Forgot = true
+	}))
 }
+
+func changedAt(entry *store.Entry) time.Time { return time.Now().Add(-entry.Age) }
 
 func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 	entry, err := s.store.Load(ctx, key)
@@ -201,7 +209,7 @@ func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 	}
 	deleted, err := s.deletion(entry)
 	if err == nil {
-		err = s.forgets(ctx, true)
+		err = s.forgets(ctx, changedAt(entry))
 	}
 	if err != nil {
 		return 0, err

@@ -347,11 +347,14 @@ func (r response) withoutPersonalData(route string) response {
 	return response{}
 }
 
-// swept returns the entry of a done mutation without the response. The entry keeps the ids.
+// swept returns the entry of a done mutation without the response. The entry keeps the ids of the response, and
+// those of the request if a read only counts the records: [Log.Audit] compares the numbers.
 func (d *entryData) swept(entry *store.Entry) store.Entry {
 	d.Response = d.Response.withoutPersonalData(d.Request.Route)
 	if d.Response.Status != 0 { // a replay needs no reads
-		d.Request.IDs, d.Request.CheckWith = nil, ""
+		if d.Request.CheckWith = ""; !rowOf(d.Request.Route).isCounted() {
+			d.Request.IDs = nil
+		}
 	}
 	d.note(entry, line{State: store.Forgotten})
 	return d.next(entry, store.Forgotten, entry.Lock)

@@ -32,6 +32,9 @@ func (r route) lockFor(of ids) string {
 	return ""
 }
 
+// isCounted reports whether the reads show the records of the mutation only by their number.
+func (r route) isCounted() bool { return r.adds && !r.listsIDs }
+
 // byEmail reports whether the check needs the e-mail addresses of the request, which no entry keeps.
 func (r route) byEmail() bool { return r.reads == readsCustomer || r.reads == readsCustomers }
 

@@ -1,0 +1,508 @@
+package idempotency_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// books are a service and a log after two orders of a customer, one of them with two withdrawals. All their
+// mutations have keys, and MaxLateness is over.
+type books struct {
+	*testing.T
+
+	service      *lendingtest.Service
+	entries      *tampered
+	watch        func() // called with each request to the service
+	log          *idempotency.Log
+	client       *lending.Client // with the log
+	other        *lending.Client // of another program
+	customer     lending.CustomerID
+	applications []lending.ApplicationID
+	loan         lending.LoanID
+	withdrawals  int
+}
+
+func inBooks(t *testing.T, test func(b *books)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &books{T: t, watch: func() {}, entries: &tampered{Store: store.NewMemory()}}
+		nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
+		b.service = lendingtest.New(lendingtest.WithDeliveryClient(nobody),
+			lendingtest.WithWatcher(func(lendingtest.Request, bool) { b.watch() }))
+		defer b.service.Close()
+		b.log = fake.Must(idempotency.NewLog(b.entries, nil))
+		b.client = processWith(t, b.service, b.log)
+		b.other = processWith(t, b.service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+		user := fake.Must(b.client.Applications.CreateCustomer(b.key("customer"), fake.Ada()))
+		b.customer = user.ID
+		for i := range 2 {
+			id := b.apply(b.client, fmt.Sprint("application-", i))
+			fake.Must(b.client.Applications.AddOrUpdateBankingData(b.key(fmt.Sprint("bank-", i)), id, bankData(), nil))
+			fake.Must(b.client.Applications.Process(b.key(fmt.Sprint("process-", i)), id))
+		}
+		application := b.applications[0]
+		require.NoError(t, b.client.Approval.AddCompanyDetails(b.key("company"), application,
+			lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
+		require.NoError(t, b.client.Approval.AddPrimaryApplicantDetails(b.key("applicant"), application, applicant()))
+		loan := b.service.AddLoan(lendingtest.Loan{
+			CustomerID: b.customer.String(), ApplicationID: application.String(), Amount: 1e8, AvailableBalance: 1e8,
+			IsEnabled: true,
+		})
+		b.loan = fake.Must(lending.ParseLoanID(loan.ID))
+		b.withdraw(b.client)
+		b.withdraw(b.client)
+		bubble.Elapse(maxLateness)
+		test(b)
+	})
+}
+
+func applicant() lending.PrimaryApplicantRequest {
+	return lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada", "lastName": "Lovelace"}}
+}
+
+func (b *books) key(step string) context.Context {
+	return lending.WithIdempotencyKey(b.Context(), "order/"+step)
+}
+
+func (b *books) apply(client *lending.Client, key string) lending.ApplicationID {
+	b.Helper()
+	id := fake.Must(client.Applications.Create(b.key(key),
+		lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil))
+	b.applications = append(b.applications, id)
+	return id
+}
+
+// withdraw confirms a withdrawal.
+func (b *books) withdraw(client *lending.Client) {
+	b.Helper()
+	b.withdrawals++
+	_, err := b.confirm(client)
+	require.NoError(b, err)
+}
+
+func (b *books) confirm(client *lending.Client) (*lending.GuidApiResponse, error) {
+	loan := fake.Must(b.other.Loans.Get(b.Context(), b.loan))
+	fake.Must(b.other.Calculation.Invoice(b.Context(), loan.ApplicationID, fake.Invoice()))
+	started := fake.Must(client.Loans.WithdrawInvoice(b.key(fmt.Sprint("start-", b.withdrawals)), b.loan,
+		lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
+	return client.Loans.ConfirmInvoiceWithdrawal(b.key(fmt.Sprint("confirm-", b.withdrawals)), *started,
+		lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret(b.service.OTP(b.loan.String()))})
+}
+
+// audit returns the differences of the last year as kind, list and count, and the owners that are unread.
+func (b *books) audit() (found, unread []string) {
+	b.Helper()
+	opts := idempotency.AuditOptions{From: time.Now().AddDate(-1, 0, 0), To: time.Now().Add(time.Second), Client: b.client}
+	for d, err := range b.log.Audit(b.Context(), opts) {
+		require.NoError(b, err)
+		if d.Kind == idempotency.Unread {
+			unread = append(unread, d.Owner+" "+d.ID+": "+d.Why)
+			continue
+		}
+		found = append(found, fmt.Sprint(d.Kind, " ", d.List, " ", d.Count))
+	}
+	result := fake.Must(b.log.Audited(b.Context()))
+	require.NotNil(b, result)
+	assert.Equal(b, len(unread), result.Found[idempotency.Unread])
+	assert.Len(b, result.Differences, len(found)+len(unread))
+	return found, unread
+}
+
+const (
+	withdrawalsRoute  = "GET /api/Loan/get-withdrawals/{loanId}"
+	applicationsRoute = "GET /api/Application/get-customer-applications/{customerId}"
+)
+
+// TestAuditFindsEachDifference plants a difference into books that balance.
+func TestAuditFindsEachDifference(t *testing.T) {
+	removeWithdrawal := func(b *books, index int) {
+		b.service.UpdateLoan(b.loan.String(), func(l *lendingtest.Loan) {
+			l.Withdrawals = slices.Delete(l.Withdrawals, index, index+1)
+		})
+	}
+	for _, test := range []struct {
+		name  string
+		plant func(b *books)
+		found []string
+	}{
+		{"none", func(*books) {}, nil},
+		{"a withdrawal is gone", func(b *books) { removeWithdrawal(b, 1) }, []string{"missing withdrawals 1"}},
+		{"another program withdraws", func(b *books) { b.withdraw(b.other) }, []string{"unexplained withdrawals 1"}},
+		{"a withdrawal is replaced", func(b *books) {
+			b.withdraw(b.other)
+			removeWithdrawal(b, 0)
+		}, []string{"missing withdrawals 1", "unexplained withdrawals 1"}},
+		{"an application is gone", func(b *books) {
+			b.service.UpdateApplication(b.applications[1].String(), func(a *lendingtest.Application) {
+				a.CustomerID = uuid.NewString()
+			})
+		}, []string{"missing applications 1"}},
+		{"another program creates an application", func(b *books) {
+			b.apply(b.other, "")
+		}, []string{"unexplained applications 1"}},
+		{"a second loan of an application", func(b *books) {
+			b.service.AddLoan(lendingtest.Loan{CustomerID: b.customer.String(), ApplicationID: b.applications[0].String()})
+		}, []string{"unexplained loans 1"}},
+		{"another program adds an applicant", func(b *books) {
+			require.NoError(b, b.other.Approval.AddSecondaryApplicantDetails(b.Context(), b.applications[0],
+				lending.SecondaryApplicantRequest{Extra: applicant().Extra}))
+		}, []string{"unexplained applicants 1"}},
+		{"a processing is repeated", func(b *books) {
+			fake.Must(b.other.Applications.Process(b.Context(), b.applications[1]))
+		}, []string{"unexplained offers 1"}},
+		{"an open key", func(b *books) {
+			b.service.Fail(confirmRoute, lendingtest.Fault{ResetBefore: true})
+			b.withdrawals++
+			_, err := b.confirm(b.client)
+			require.ErrorIs(b, err, lending.ErrOutcomeUnknown)
+			bubble.Elapse(25 * time.Hour)
+		}, []string{"open  0"}},
+		{"two keys claim an application", func(b *books) {
+			b.service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+			_, err := b.client.Applications.Create(b.key("shared"),
+				lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+			require.ErrorIs(b, err, lending.ErrOutcomeUnknown)
+			bubble.Elapse(maxLateness)
+			require.NoError(b, b.log.Resolve(b.Context(), "order/shared",
+				idempotency.Resolution{By: "kim", Why: "a mistake", Verdict: idempotency.Happened(b.applications[0])}))
+		}, []string{"shared applications 1"}},
+		{"two applicants of another program, beside two with keys", func(b *books) {
+			second := lending.SecondaryApplicantRequest{Extra: applicant().Extra}
+			require.NoError(b, b.client.Approval.AddSecondaryApplicantDetails(b.key("second"), b.applications[0], second))
+			for range 2 {
+				require.NoError(b, b.other.Approval.AddSecondaryApplicantDetails(b.Context(), b.applications[0], second))
+			}
+		}, []string{"unexplained applicants 2"}},
+		{"an applicant is gone", func(b *books) {
+			b.service.UpdateApplication(b.applications[0].String(), func(a *lendingtest.Application) { a.Applicants = nil })
+		}, []string{"missing applicants 1"}},
+		{"withdrawals without ids, one too few", func(b *books) {
+			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[{"amount":1}],"totalCount":1}`))
+		}, []string{"missing withdrawals 1"}},
+		{"withdrawals without ids, one too many", func(b *books) {
+			b.service.Answer(withdrawalsRoute,
+				wire.Answer(http.StatusOK, `{"data":[{"amount":1},{"amount":2},{"amount":3}],"totalCount":3}`))
+		}, []string{"unexplained withdrawals 1"}},
+		{"withdrawals without ids", func(b *books) {
+			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[{"amount":1},{"amount":2}],"totalCount":2}`))
+		}, nil},
+		{"the customer is gone", func(b *books) {
+			for _, route := range []string{applicationsRoute, "GET /api/Loan/get-customer-loans/{customerId}"} {
+				b.service.Answer(route, wire.Answer(http.StatusNotFound, `{"status":404,"title":"Not Found"}`))
+			}
+		}, []string{"missing applications 1", "missing applications 1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBooks(t, func(b *books) {
+				test.plant(b)
+				found, unread := b.audit()
+				assert.Equal(t, test.found, found)
+				assert.Empty(t, unread)
+			})
+		})
+	}
+}
+
+// TestAuditOfReadsThatFailIsIncomplete has reads that fail, end early or lag.
+func TestAuditOfReadsThatFailIsIncomplete(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		plant func(b *books)
+	}{
+		{"a read fails", func(b *books) {
+			b.service.Fail(withdrawalsRoute, lendingtest.Fault{Status: http.StatusBadGateway, Times: 100})
+		}},
+		{"the answer to a read is none", func(b *books) {
+			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusBadRequest, `{"status":400,"title":"failed"}`))
+		}},
+		{"a list ends early", func(b *books) {
+			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[],"totalCount":2}`))
+		}},
+		{"reads lag", func(b *books) {
+			b.withdraw(b.client)
+			b.service.UpdateLoan(b.loan.String(), func(l *lendingtest.Loan) { l.Withdrawals = l.Withdrawals[:2] })
+		}},
+		{"reads without ids lag", func(b *books) {
+			b.withdraw(b.client)
+			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[{"amount":1},{"amount":2}],"totalCount":2}`))
+		}},
+		{"two reads differ", func(b *books) {
+			b.service.Answer(withdrawalsRoute, func(w http.ResponseWriter, r *http.Request) {
+				b.service.Answer(withdrawalsRoute, nil)
+				wire.Answer(http.StatusOK, `{"data":[],"totalCount":0}`)(w, r)
+			})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBooks(t, func(b *books) {
+				test.plant(b)
+				found, unread := b.audit()
+				assert.Empty(t, found)
+				require.Len(t, unread, 1, "%v", unread)
+				assert.Contains(t, unread[0], "loan "+b.loan.String())
+			})
+		})
+	}
+}
+
+// TestAuditOfAForgetfulLogFindsNothingWrong has swept, forgotten and erased keys.
+func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		forget func(b *books)
+		owners int // that are not auditable
+	}{
+		{"swept", func(b *books) {
+			bubble.Elapse(31 * 24 * time.Hour)
+			assert.Positive(b, fake.Must(b.log.Sweep(b.Context())))
+		}, 0},
+		{"one key forgotten", func(b *books) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }, 4},
+		{"erased", func(b *books) {
+			fake.Must(b.log.Erase(b.Context(), idempotency.Decision{By: "kim", Why: "request"}, b.loan.String()))
+			b.withdraw(b.client)
+			bubble.Elapse(maxLateness)
+		}, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBooks(t, func(b *books) {
+				test.forget(b)
+				found, unread := b.audit()
+				assert.Empty(t, found)
+				assert.Empty(t, unread)
+				result := fake.Must(b.log.Audited(b.Context()))
+				assert.Equal(t, test.owners, result.NotAuditable["owners of which the log has forgotten a key"])
+			})
+		})
+	}
+}
+
+// TestAuditTakesNoKeyForAnotherProgram has records whose key is not that of an ordinary creation.
+func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
+	request := func(b *books) lending.ApplicationRequest {
+		return lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}
+	}
+	for _, test := range []struct {
+		name string
+		make func(b *books)
+	}{
+		{"a batch", func(b *books) {
+			fake.Must(b.client.Bulk.CreateApplications(b.key("batch"), []lending.ApplicationRequest{request(b), request(b)}))
+		}},
+		{"a batch of several customers", func(b *books) {
+			other := request(b)
+			other.CustomerID = fake.Must(lending.ParseCustomerID(b.service.AddCustomer(lendingtest.Customer{}).ID))
+			fake.Must(b.client.Bulk.CreateApplications(b.key("batch"), []lending.ApplicationRequest{request(b), other, request(b)}))
+		}},
+		{"an application with its applicant", func(b *books) {
+			id := fake.Must(b.client.Applications.CreateWithApplicant(b.key("both"), lending.ApplicationAndApplicantRequest{
+				Extra: catalog.Unpublished{
+					"customerId": b.customer, "businessName": "B", "businessZip": "94105",
+					"applicant": map[string]string{"firstName": "Ada", "lastName": "Lovelace"},
+				},
+			}, nil))
+			fake.Must(b.client.Applications.UpdateName(b.key("rename"), id, "C"))
+		}},
+		{"a customer with an application", func(b *books) {
+			fake.Must(b.client.Applications.CreateWithCustomerAndApplicant(b.key("all"),
+				lending.ApplicationAndCustomerAndApplicantRequest{Extra: catalog.Unpublished{
+					"firstName": "Grace", "lastName": "Hopper", "email": "grace@example.com", "password": "Correct-Horse-7",
+					"mobileNumber": "4155550100", "businessName": "B", "businessZip": "94105",
+					"applicant": map[string]string{"firstName": "Grace", "lastName": "Hopper"},
+				}}, nil))
+			added := b.service.Snapshot().Customers
+			b.customer = fake.Must(lending.ParseCustomerID(added[len(added)-1].ID))
+			b.apply(b.client, "further")
+		}},
+		{"a line of credit that became a withdrawal", func(b *books) {
+			fake.Must(b.client.Loans.WithdrawLineOfCredit(b.key("line"), b.loan, lending.LineOfCreditWithdrawalRequest{}))
+			b.withdraw(b.other)
+		}},
+		{"a second primary applicant", func(b *books) {
+			require.NoError(b, b.client.Approval.AddPrimaryApplicantDetails(b.key("again"), b.applications[0], applicant()))
+		}},
+		{"a lost withdrawal that happened", func(b *books) {
+			b.service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
+			b.withdrawals++
+			_, err := b.confirm(b.client)
+			require.ErrorIs(b, err, lending.ErrOutcomeUnknown)
+		}},
+		{"withdrawals during the audit", func(b *books) {
+			b.entries.Store = listing{b.entries.Store, func() {
+				if b.withdrawals < 7 {
+					b.withdraw(b.client)
+				}
+			}}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBooks(t, func(b *books) {
+				test.make(b)
+				bubble.Elapse(maxLateness)
+				found, unread := b.audit()
+				assert.Empty(t, found)
+				assert.Empty(t, unread)
+			})
+		})
+	}
+}
+
+// TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys has another program create an application for a customer whose
+// keys are all in the log.
+func TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys(t *testing.T) {
+	inBooks(t, func(b *books) {
+		fake.Must(b.log.Forget(b.Context(), "order/confirm-1"))
+		bubble.Elapse(time.Hour)
+		user := fake.Ada()
+		user.Email = "young@example.com"
+		b.customer = fake.Must(b.client.Applications.CreateCustomer(b.key("young"), user)).ID
+		id := b.apply(b.client, "first")
+		b.apply(b.other, "")
+		loan := b.service.AddLoan(lendingtest.Loan{CustomerID: b.customer.String(), ApplicationID: id.String(), IsEnabled: true})
+		b.loan = fake.Must(lending.ParseLoanID(loan.ID))
+		b.withdraw(b.client)
+		b.withdraw(b.other)
+		bubble.Elapse(maxLateness)
+		found, unread := b.audit()
+		assert.Equal(b, []string{"unexplained applications 1", "unexplained withdrawals 1"}, found)
+		assert.Empty(b, unread)
+	})
+}
+
+// TestAuditReadsTheOwnersOfItsPeriod has keys of three days.
+func TestAuditReadsTheOwnersOfItsPeriod(t *testing.T) {
+	inBooks(t, func(b *books) {
+		bubble.Elapse(24 * time.Hour)
+		from := time.Now()
+		bubble.Elapse(time.Hour)
+		b.withdraw(b.client)
+		bubble.Elapse(24 * time.Hour)
+		to := time.Now()
+		b.apply(b.client, "later")
+		bubble.Elapse(time.Hour)
+		for _, err := range b.log.Audit(b.Context(), idempotency.AuditOptions{From: from, To: to, Client: b.client}) {
+			require.NoError(b, err)
+		}
+		result := fake.Must(b.log.Audited(b.Context()))
+		assert.Equal(b, 1, result.Owners)
+		assert.Equal(b, 2, result.Keys)
+		assert.Zero(b, result.Age)
+	})
+}
+
+// TestAuditThatDoesNotEndHasNoResult has arguments that are refused, a service that is down, and a caller who has enough.
+func TestAuditThatDoesNotEndHasNoResult(t *testing.T) {
+	year := func(b *books) idempotency.AuditOptions {
+		return idempotency.AuditOptions{From: time.Now().AddDate(-1, 0, 0), To: time.Now().Add(time.Second), Client: b.client}
+	}
+	for _, test := range []struct {
+		name  string
+		audit func(b *books) idempotency.AuditOptions
+		want  string
+	}{
+		{"no client", func(b *books) idempotency.AuditOptions {
+			o := year(b)
+			o.Client = nil
+			return o
+		}, "Client"},
+		{"no period", func(b *books) idempotency.AuditOptions { return idempotency.AuditOptions{Client: b.client} }, "From"},
+		{"a service that is down", func(b *books) idempotency.AuditOptions {
+			for i := range 20 {
+				id := b.apply(b.client, fmt.Sprint("further-", i))
+				fake.Must(b.client.Applications.UpdateName(b.key(fmt.Sprint("name-", i)), id, "C"))
+			}
+			b.service.Fail("*", lendingtest.Fault{Status: http.StatusBadGateway, Times: 1000})
+			return year(b)
+		}, "9 reads in a row failed"},
+		{"an entry of a newer release", func(b *books) idempotency.AuditOptions {
+			entry := fake.Must(loaded(b.entries, ":order/bank-0"))
+			entry.Data = []byte(`{"format":99}`)
+			require.NoError(b, b.entries.Save(b.Context(), entry))
+			b.watch = func() { panic("the caller has had enough") }
+			return year(b)
+		}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBooks(t, func(b *books) {
+				var last error
+				for d, err := range b.log.Audit(b.Context(), test.audit(b)) {
+					if last = err; test.want == "" {
+						assert.Equal(b, idempotency.Unread, d.Kind)
+						assert.Equal(b, []string{"order/bank-0"}, d.Keys)
+						break
+					}
+				}
+				if test.want != "" {
+					assert.ErrorContains(b, last, test.want)
+				}
+				assert.Nil(b, fake.Must(b.log.Audited(b.Context())))
+			})
+		})
+	}
+}
+
+// listing is a store that calls a function before each List.
+type listing struct {
+	store.Store
+	list func()
+}
+
+func (l listing) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	l.list()
+	return l.Store.List(ctx, filter)
+}
+
+// TestAuditDailyRunsInOneReplica has replicas for two days, of which one ends during an audit.
+func TestAuditDailyRunsInOneReplica(t *testing.T) {
+	inBooks(t, func(b *books) {
+		daily := func(client *lending.Client) time.Duration {
+			return fake.Must(fake.Must(idempotency.NewLog(b.entries, nil)).AuditDaily(b.Context(), client))
+		}
+		bubble.Elapse(time.Minute)
+		arrived := func() int { return b.service.Arrived(withdrawalsRoute) }
+		before := arrived()
+		assert.Equal(b, 24*time.Hour, daily(b.client))
+		assert.Equal(b, before+1, arrived())
+		first := fake.Must(b.log.Audited(b.Context()))
+		assert.Empty(b, first.Found)
+		assert.Equal(b, 24*time.Hour, first.To.Sub(first.From))
+
+		bubble.Elapse(time.Hour)
+		wait := daily(b.client)
+		assert.InDelta(b, 23*time.Hour, wait, float64(time.Minute))
+		assert.Equal(b, before+1, arrived(), "the others wait")
+
+		b.withdraw(b.other)
+		b.withdraw(b.client)
+		bubble.Elapse(wait)
+		fake.Must(b.client.Loans.Get(b.Context(), b.loan)) // renews the token
+		dying, kill := context.WithCancel(b.Context())
+		b.watch = kill
+		_, err := b.log.AuditDaily(dying, b.client)
+		require.ErrorIs(b, err, context.Canceled)
+		b.watch = func() {}
+		assert.Equal(b, first.To, fake.Must(b.log.Audited(b.Context())).To, "no result of half an audit")
+
+		daily(b.client)
+		second := fake.Must(b.log.Audited(b.Context()))
+		assert.Equal(b, first.To, second.From)
+		assert.Equal(b, map[idempotency.DifferenceKind]int{idempotency.Unexplained: 1}, second.Found)
+	})
+}
