@@ -26,9 +26,9 @@ const (
 // the reads of an owner fail, end early, or do not show a change within MaxLateness yet, the owner is [Unread].
 // An error ends the audit.
 //
-// The log knows only its own keys: a record that was made without a key, or before the log, is
-// [Unexplained]. If the log has forgotten keys ([Log.Forget], [Log.Erase]), this is so only for owners that
-// are younger than those keys. The others are not auditable, nor are mutations that no read shows.
+// The log knows only its own keys: a record made without a key, or before the log, is [Unexplained]. If the
+// log has forgotten keys ([Log.Forget], [Log.Erase]), this is so only for owners younger than those keys. The
+// others are not auditable, nor are mutations without a read.
 //
 // Audit reads the whole log twice for each 1,000 owners, and keeps no more than their keys. It
 // writes only its result, which [Log.Audited] returns, and only if it runs to its end.
@@ -71,7 +71,7 @@ func (a *audit) run(ctx context.Context) error {
 		if err := a.compare(ctx, owners); err != nil {
 			return err
 		}
-		if a.isDaily { // a save tells the other replicas that the audit goes on
+		if a.isDaily { // for the other replicas: the audit goes on
 			if err := a.changeAudits(ctx, func(*audits) {}); err != nil {
 				return storeError(err)
 			}
@@ -86,7 +86,7 @@ func (a *audit) end(all *audits) {
 	}
 }
 
-// scan calls f with the entries of the account of the client, and with an error for those that cannot be read.
+// scan calls f with the entries of the account of the client, and with an error for unreadable entries.
 func (a *audit) scan(ctx context.Context, f func(*store.Entry, *entryData, error) error) error {
 	for entry, err := range store.All(ctx, a.store, store.Filter{Prefix: a.stored(""), States: allStates, Limit: pageLimit}) {
 		if err != nil {
@@ -133,7 +133,7 @@ func (a *audit) choose(ctx context.Context, last owner) ([]owner, error) {
 	return first(), err
 }
 
-// count counts a key, and reports a key that is open for long or cannot be read.
+// count counts a key, and reports a key in doubt for long, or without readable data.
 func (a *audit) count(entry *store.Entry, d *entryData, isOfPeriod bool, unread error) error {
 	if unread != nil {
 		a.gone = time.Now()
@@ -177,7 +177,7 @@ func (a *audit) compare(ctx context.Context, owners []owner) error {
 	return err
 }
 
-// judge reports the differences of an owner that two reads show.
+// judge reports the differences of an owner, if two reads show them.
 func (a *audit) judge(ctx context.Context, b *book) error {
 	found, err := b.judge(a.gone, a.MaxLateness)
 	if len(found) == 0 {
@@ -200,7 +200,7 @@ func (a *audit) judge(ctx context.Context, b *book) error {
 	return err
 }
 
-// collect collects the claims of all keys of the owners, and of other keys that have made a listed application.
+// collect collects the claims of all keys of the owners, and of the keys behind its other applications.
 func (a *audit) collect(ctx context.Context, books []*book) error {
 	wanted := map[string][]*book{}
 	for _, b := range books {

@@ -12,12 +12,12 @@ import (
 const (
 	auditEvery = 24 * time.Hour
 	auditWait  = 100 * time.Millisecond // before the reads of an owner, in a daily audit
-	auditLost  = time.Hour              // after the last save of a replica, another one makes the audit
+	auditLost  = time.Hour              // another replica makes the audit if none has saved for so long
 )
 
-// AuditDaily makes an [Log.Audit] once a day, of the time since the last one, and returns the wait before the next
-// call. Call AuditDaily in a loop of its own, in any number of replicas: one of them makes the audit. It reads at
-// most 10 owners a second. [Log.Audited] returns the result.
+// AuditDaily makes a [Log.Audit] once a day, of the time since the last daily audit, and returns the wait before
+// the next call. Call AuditDaily in a loop of its own, in any number of replicas: a single replica makes the audit.
+// It reads at most 10 owners a second. [Log.Audited] returns the result.
 func (l *Log) AuditDaily(ctx context.Context, client *lending.Client) (next time.Duration, err error) {
 	s := l.settings()
 	all, entry, err := s.audits(ctx)

@@ -34,7 +34,7 @@ type audit struct {
 	yield   func(Difference) bool
 	isDaily bool
 	result  AuditResult
-	gone    time.Time // the log knows all keys that changed later
+	gone    time.Time // the log knows all keys with a later change
 	failed  int       // reads in a row
 }
 

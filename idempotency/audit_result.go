@@ -43,18 +43,18 @@ type AuditOptions struct {
 	Wait     time.Duration   // the wait before each read
 }
 
-// AuditResult is the result of an audit that ran to its end: see [Log.Audit].
+// AuditResult is the result of a complete pass of an audit: see [Log.Audit].
 type AuditResult struct {
 	From time.Time     `json:"from"`
 	To   time.Time     `json:"to"`
 	Age  time.Duration `json:"-"` // since the end of the audit, by the clock of the store
 
-	Keys   int `json:"keys"`   // that changed between From and To
-	Owners int `json:"owners"` // that these keys name
+	Keys   int `json:"keys"`   // with their last change between From and To
+	Owners int `json:"owners"` // in the requests of these keys
 
 	Found       map[DifferenceKind]int `json:"found,omitempty"`       // the number of differences
 	Differences []Difference           `json:"differences,omitempty"` // the first 100
-	// NotAuditable is the number of keys that no read can show, by their method and path template, and of
+	// NotAuditable is the number of keys without a read, by their method and path template, and of
 	// owners of which the log has forgotten a key.
 	NotAuditable map[string]int `json:"notAuditable,omitempty"`
 }
@@ -70,7 +70,7 @@ type audits struct {
 	unknown format.Unknown
 }
 
-// Audited returns the result of the last audit in any replica, or nil without one.
+// Audited returns the result of the last audit in any replica, or nil before the first.
 func (l *Log) Audited(ctx context.Context) (*AuditResult, error) {
 	all, _, err := l.settings().audits(ctx)
 	return all.Last, storeError(err)

@@ -45,13 +45,13 @@ const (
 	certain
 )
 
-// claim is a record that a key has made, or may have made.
+// claim is a record of a key, which has made or may have made the record.
 type claim struct {
 	key  string
 	in   reads    // the list of the record
-	ids  []string // the UUIDs that the response has for the record
+	ids  []string // the UUIDs of the record in the response
 	sure certainty
-	once bool      // the record can replace an earlier one
+	once bool      // the record can replace an earlier record
 	at   time.Time // of the last change of the key
 }
 
@@ -102,7 +102,7 @@ func (d *entryData) makes(state store.State) []string {
 	return slices.DeleteFunc(uuidsOf(d.Response.Body), d.Request.IDs.has)
 }
 
-// uuidsOf returns the UUIDs of a record. One of text/plain has no quotes.
+// uuidsOf returns the UUIDs of a record. A UUID of text/plain has no quotes.
 func uuidsOf(record []byte) []string { return uuidsIn(`"` + string(record) + `"`) }
 
 // idOf returns the member id of a record if it is a UUID.
@@ -125,7 +125,7 @@ type shown struct {
 // shownRecord is a record of a list.
 type shownRecord struct {
 	id    string   // for people; "" if the record has none
-	ids   []string // all UUIDs, without that of the owner
+	ids   []string // all UUIDs, without the id of the owner
 	taken bool     // a key has made the record
 }
 
@@ -136,16 +136,16 @@ var listNames = map[reads]string{
 
 // matches are the claims without a record, and the records without a claim.
 type matches struct {
-	holders map[string][]string // keys by the id that they claim
+	holders map[string][]string // keys by their claimed id
 	named   []claim             // certain, and the list shows ids
 	unnamed []claim             // certain
-	late    int                 // recent claims without a record, which may be one of free
+	late    int                 // recent claims without a record, or with a record in free
 	open    int                 // possible claims
 	lags    bool                // a recent record is not there
 	free    []string            // the ids of the records
 }
 
-// match finds the record of each claim. Several keys that claim an id have one record.
+// match finds the record of each claim. Several keys that claim an id share a record.
 func (l shown) match(claims []claim) (m matches) {
 	m.holders = map[string][]string{}
 	records := slices.Clone(l.records)
@@ -212,7 +212,7 @@ func (l shown) judge(claims []claim, isWhole bool) (found []Difference, lags boo
 	return found, m.lags
 }
 
-// find returns the index of the record with one of the ids, or -1. Several ids must lead to a single record.
+// find returns the index of the record with any of the ids, or -1. Several ids must lead to a single record.
 func find(records []shownRecord, ids []string) int {
 	for _, id := range ids {
 		has := func(r shownRecord) bool { return !r.taken && slices.Contains(r.ids, id) }
@@ -231,7 +231,7 @@ func keysOf(claims []claim) (keys []string) {
 }
 
 // judgeOffer compares the current offer with the processings of the application. An offer with the id of no
-// processing is a second one. Everything else tells nothing.
+// processing is a second offer. Everything else tells nothing.
 func (l shown) judgeOffer(claims []claim) []Difference {
 	tellsNothing := func(c claim) bool {
 		return c.sure != certain || c.id() == "" || slices.Contains(l.records[0].ids, c.id())
@@ -243,10 +243,10 @@ func (l shown) judgeOffer(claims []claim) []Difference {
 	return []Difference{{Kind: Unexplained, List: listNames[l.in], Count: 1, Keys: keysOf(claims), Records: shown}}
 }
 
-// shownLoan is a loan, and the application that led to it.
+// shownLoan is a loan and its application.
 type shownLoan struct{ id, application string }
 
-// judgeLoans compares the loans of a customer with the applications. An application leads to one loan.
+// judgeLoans compares the loans of a customer with the applications. An application leads to a single loan.
 func (l shown) judgeLoans(loans []shownLoan) (found []Difference) {
 	seen := map[string]bool{}
 	for _, loan := range loans {
@@ -266,7 +266,7 @@ type book struct {
 	claims map[string][]claim // by key
 	hasGap bool               // a claim without number
 	parent string             // the application of a loan, if it is known
-	born   time.Time          // of the mutation that made the owner or its parent; zero if unknown
+	born   time.Time          // when the owner or its parent was made; zero if unknown
 
 	at    time.Time // of the reads
 	lists []shown
@@ -299,7 +299,7 @@ func (b *book) made(id string, entry *store.Entry, d *entryData) {
 }
 
 // in returns the claims of a list in the order of their keys. The list need not show the changes of the last
-// time late, nor an applicant whom another one has replaced.
+// time late, nor an applicant whom another has replaced.
 func (b *book) in(list reads, late time.Duration) (all []claim) {
 	for _, some := range b.claims {
 		for _, c := range some {

@@ -23,7 +23,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// books are a service and a log after two orders of a customer, one of them with two withdrawals. All their
+// books are a service and a log after two orders of a customer, the first with two withdrawals. All their
 // mutations have keys, and MaxLateness is over.
 type books struct {
 	*testing.T
@@ -107,7 +107,7 @@ func (b *books) confirm(client *lending.Client) (*lending.GuidApiResponse, error
 		lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret(b.service.OTP(b.loan.String()))})
 }
 
-// audit returns the differences of the last year as kind, list and count, and the owners that are unread.
+// audit returns the differences of the last year as kind, list and count, and the unread owners.
 func (b *books) audit() (found, unread []string) {
 	b.Helper()
 	opts := idempotency.AuditOptions{From: time.Now().AddDate(-1, 0, 0), To: time.Now().Add(time.Second), Client: b.client}
@@ -131,7 +131,7 @@ const (
 	applicationsRoute = "GET /api/Application/get-customer-applications/{customerId}"
 )
 
-// TestAuditFindsEachDifference plants a difference into books that balance.
+// TestAuditFindsEachDifference plants a difference into balanced books.
 func TestAuditFindsEachDifference(t *testing.T) {
 	removeWithdrawal := func(b *books, index int) {
 		b.service.UpdateLoan(b.loan.String(), func(l *lendingtest.Loan) {
@@ -194,10 +194,10 @@ func TestAuditFindsEachDifference(t *testing.T) {
 		{"an applicant is gone", func(b *books) {
 			b.service.UpdateApplication(b.applications[0].String(), func(a *lendingtest.Application) { a.Applicants = nil })
 		}, []string{"missing applicants 1"}},
-		{"withdrawals without ids, one too few", func(b *books) {
+		{"withdrawals without ids, too few", func(b *books) {
 			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[{"amount":1}],"totalCount":1}`))
 		}, []string{"missing withdrawals 1"}},
-		{"withdrawals without ids, one too many", func(b *books) {
+		{"withdrawals without ids, too many", func(b *books) {
 			b.service.Answer(withdrawalsRoute,
 				wire.Answer(http.StatusOK, `{"data":[{"amount":1},{"amount":2},{"amount":3}],"totalCount":3}`))
 		}, []string{"unexplained withdrawals 1"}},
@@ -268,13 +268,13 @@ func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		forget func(b *books)
-		owners int // that are not auditable
+		owners int // not auditable
 	}{
 		{"swept", func(b *books) {
 			bubble.Elapse(31 * 24 * time.Hour)
 			assert.Positive(b, fake.Must(b.log.Sweep(b.Context())))
 		}, 0},
-		{"one key forgotten", func(b *books) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }, 4},
+		{"a single key forgotten", func(b *books) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }, 4},
 		{"erased", func(b *books) {
 			fake.Must(b.log.Erase(b.Context(), idempotency.Decision{By: "kim", Why: "request"}, b.loan.String()))
 			b.withdraw(b.client)
@@ -294,7 +294,7 @@ func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
 	}
 }
 
-// TestAuditTakesNoKeyForAnotherProgram has records whose key is not that of an ordinary creation.
+// TestAuditTakesNoKeyForAnotherProgram has records whose keys are no ordinary creations.
 func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 	request := func(b *books) lending.ApplicationRequest {
 		return lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}
@@ -309,7 +309,8 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 		{"a batch of several customers", func(b *books) {
 			other := request(b)
 			other.CustomerID = fake.Must(lending.ParseCustomerID(b.service.AddCustomer(lendingtest.Customer{}).ID))
-			fake.Must(b.client.Bulk.CreateApplications(b.key("batch"), []lending.ApplicationRequest{request(b), other, request(b)}))
+			batch := []lending.ApplicationRequest{request(b), other, request(b)}
+			fake.Must(b.client.Bulk.CreateApplications(b.key("batch"), batch))
 		}},
 		{"an application with its applicant", func(b *books) {
 			id := fake.Must(b.client.Applications.CreateWithApplicant(b.key("both"), lending.ApplicationAndApplicantRequest{
@@ -331,14 +332,14 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 			b.customer = fake.Must(lending.ParseCustomerID(added[len(added)-1].ID))
 			b.apply(b.client, "further")
 		}},
-		{"a line of credit that became a withdrawal", func(b *books) {
+		{"a line of credit with a withdrawal", func(b *books) {
 			fake.Must(b.client.Loans.WithdrawLineOfCredit(b.key("line"), b.loan, lending.LineOfCreditWithdrawalRequest{}))
 			b.withdraw(b.other)
 		}},
 		{"a second primary applicant", func(b *books) {
 			require.NoError(b, b.client.Approval.AddPrimaryApplicantDetails(b.key("again"), b.applications[0], applicant()))
 		}},
-		{"a lost withdrawal that happened", func(b *books) {
+		{"a lost response to a withdrawal", func(b *books) {
 			b.service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
 			b.withdrawals++
 			_, err := b.confirm(b.client)
@@ -375,7 +376,9 @@ func TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys(t *testing.T) {
 		b.customer = fake.Must(b.client.Applications.CreateCustomer(b.key("young"), user)).ID
 		id := b.apply(b.client, "first")
 		b.apply(b.other, "")
-		loan := b.service.AddLoan(lendingtest.Loan{CustomerID: b.customer.String(), ApplicationID: id.String(), IsEnabled: true})
+		loan := b.service.AddLoan(lendingtest.Loan{
+			CustomerID: b.customer.String(), ApplicationID: id.String(), IsEnabled: true,
+		})
 		b.loan = fake.Must(lending.ParseLoanID(loan.ID))
 		b.withdraw(b.client)
 		b.withdraw(b.other)
@@ -407,7 +410,7 @@ func TestAuditReadsTheOwnersOfItsPeriod(t *testing.T) {
 	})
 }
 
-// TestAuditThatDoesNotEndHasNoResult has arguments that are refused, a service that is down, and a caller who has enough.
+// TestAuditThatDoesNotEndHasNoResult has wrong arguments, a service out of order, and a caller who has enough.
 func TestAuditThatDoesNotEndHasNoResult(t *testing.T) {
 	year := func(b *books) idempotency.AuditOptions {
 		return idempotency.AuditOptions{From: time.Now().AddDate(-1, 0, 0), To: time.Now().Add(time.Second), Client: b.client}
@@ -423,7 +426,7 @@ func TestAuditThatDoesNotEndHasNoResult(t *testing.T) {
 			return o
 		}, "Client"},
 		{"no period", func(b *books) idempotency.AuditOptions { return idempotency.AuditOptions{Client: b.client} }, "From"},
-		{"a service that is down", func(b *books) idempotency.AuditOptions {
+		{"a service out of order", func(b *books) idempotency.AuditOptions {
 			for i := range 20 {
 				id := b.apply(b.client, fmt.Sprint("further-", i))
 				fake.Must(b.client.Applications.UpdateName(b.key(fmt.Sprint("name-", i)), id, "C"))
@@ -458,7 +461,7 @@ func TestAuditThatDoesNotEndHasNoResult(t *testing.T) {
 	}
 }
 
-// listing is a store that calls a function before each List.
+// listing is a store with a function that runs before each List.
 type listing struct {
 	store.Store
 	list func()
@@ -469,7 +472,7 @@ func (l listing) List(ctx context.Context, filter store.Filter) ([]store.Entry, 
 	return l.Store.List(ctx, filter)
 }
 
-// TestAuditDailyRunsInOneReplica has replicas for two days, of which one ends during an audit.
+// TestAuditDailyRunsInOneReplica has replicas for two days, and the first ends during an audit.
 func TestAuditDailyRunsInOneReplica(t *testing.T) {
 	inBooks(t, func(b *books) {
 		daily := func(client *lending.Client) time.Duration {
