@@ -376,6 +376,11 @@ func TestRebuiltOfferIsReadTwice(t *testing.T) {
 				_, err := client.Applications.Process(ctx, o.application)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				service.Answer(offerRoute, tracedOffer(test.id))
+				if test.want != nil {
+					_, err = client.Applications.Process(ctx, o.application)
+					require.ErrorIs(t, err, idempotency.ErrInDoubt)
+					bubble.Elapse(maxLateness)
+				}
 				id, err := client.Applications.Process(ctx, o.application)
 				require.ErrorIs(t, err, test.want)
 				if test.want == nil {
@@ -449,7 +454,56 @@ func TestCheckTriesAFewIDsOnly(t *testing.T) {
 			}
 			body := fake.Must(json.Marshal(map[string]any{"ids": uuids}))
 			service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, string(body)))
+			if want != nil {
+				require.ErrorIs(t, create(), idempotency.ErrInDoubt)
+				bubble.Elapse(maxLateness)
+			}
 			require.ErrorIs(t, create(), want)
+		})
+	}
+}
+
+const getApplicationRoute = "GET /api/Application/get-application/{applicationId}"
+
+// TestSecondReadOfACheckCanLag has the list show a record at once, and the read of the record later.
+func TestSecondReadOfACheckCanLag(t *testing.T) {
+	application := func(t *testing.T, service *lendingtest.Service, client *lending.Client) func() error {
+		t.Helper()
+		create := newOrder(service).creates(t, client)
+		return func() error { return create("the/key") }
+	}
+	customer := func(t *testing.T, _ *lendingtest.Service, client *lending.Client) func() error {
+		t.Helper()
+		return func() error { return creation(t, client, fake.Ada())("the/key") }
+	}
+	for _, test := range []struct {
+		name, route, read string
+		prepare           func(*testing.T, *lendingtest.Service, *lending.Client) func() error
+		checks            bool // Log.Check reads before the call
+	}{
+		{"application", createApplicationRoute, getApplicationRoute, application, false},
+		{"application, by Check", createApplicationRoute, getApplicationRoute, application, true},
+		{"customer", fake.CreateRoute, "GET /api/Customer/get-customer-by-id/{customerId}", customer, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+				client := process()
+				create := test.prepare(t, service, client)
+				service.Fail(test.route, lendingtest.Fault{ResetAfter: true})
+				require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+				for range 40 { // the ids of the records
+					service.Fail(test.read, lendingtest.Fault{Status: http.StatusNotFound})
+				}
+				if test.checks {
+					fake.Must(log.Check(t.Context(), client))
+				}
+				err := create()
+				require.ErrorIs(t, err, idempotency.ErrInDoubt)
+				require.ErrorContains(t, err, "no read shows its response yet")
+				service.ClearFaults()
+				patiently(t, create)
+				assert.Equal(t, 1, service.Executed(test.route))
+			})
 		})
 	}
 }

@@ -36,6 +36,7 @@ func (s *settings) find(ctx context.Context, key string, r route, t *target, d *
 		f = finding{evidence: unclear, why: "key " + strconv.Quote(claimer) + " may have taken its record: compare both"}
 	}
 	if f.evidence == happened && r.rebuilds {
+		f.why = "a read shows the mutation, but no read shows its response yet"
 		f.answer, err = checks[r.reads].rebuild(ctx, t, before, after)
 	}
 	return f, err

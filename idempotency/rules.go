@@ -81,7 +81,7 @@ func (r route) judge(before *snapshot, after snapshot, n int) finding {
 		if after.Count < want {
 			f.evidence = unclear
 		}
-	case after.State != before.State:
+	case before.State != "" && after.State != before.State:
 		f.evidence = unclear
 	default:
 		f = finding{evidence: absent}
@@ -222,6 +222,8 @@ func (d *entryData) actionOn(f finding, c ownCall) action {
 	switch isConfirmed := d.Doubt.Happened; {
 	case c.isHarmless && c.needsAnswer && f.evidence == happened && f.answer == nil:
 		return thenResend
+	case c.needsAnswer && d.isUnreadYet(f, c.late):
+		return thenWait
 	case c.isHarmless:
 		s = harmless
 	case isConfirmed && c.late > 0:
@@ -236,8 +238,16 @@ func (d *entryData) actionOn(f finding, c ownCall) action {
 	return actions[s][f.evidence]
 }
 
+// isUnreadYet reports whether a read shows the mutation, and a later read can show its response.
+func (d *entryData) isUnreadYet(f finding, late time.Duration) bool {
+	return late > 0 && f.evidence == happened && f.answer == nil && !f.verdict && d.canRebuild()
+}
+
 // othersActionOn returns the action of [Log.Check], or of a call with another key, which needs the lock.
 func (d *entryData) othersActionOn(f finding, late time.Duration, needsLock, isSafe bool) action {
+	if d.isUnreadYet(f, late) {
+		return thenWait
+	}
 	who, _ := d.ender(isSafe)
 	s := anyOverdue
 	switch isConfirmed := d.Doubt.Happened; {

@@ -137,6 +137,9 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
 	before = before.including(last.Effects)
+	if len(last.Effects) > 0 && k.row.reads == readsWithdrawals {
+		before.State = "" // the balance may not show the last withdrawal yet: the count decides
+	}
 	k.data.Send.Before = &before
 	return nil
 }

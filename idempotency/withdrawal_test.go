@@ -17,6 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -158,5 +159,26 @@ func TestDateThatADatabaseHasKeptIsTheSame(t *testing.T) {
 			require.NoError(t, err)
 		}
 		assert.Equal(t, 1, service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+	})
+}
+
+// TestBalanceCanLagBehindAWithdrawal has the balance not show the first withdrawal when the second begins. The request
+// of the second is lost.
+func TestBalanceCanLagBehindAWithdrawal(t *testing.T) {
+	const balance = "GET /api/Loan/get-total-balance/{loanId}"
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+		confirm := withdrawals(t, service, client)
+		reads := 0
+		require.NoError(t, confirm("order-1/confirm"))
+		bubble.Elapse(time.Minute)
+		service.Answer(balance, func(w http.ResponseWriter, r *http.Request) {
+			wire.Answer(http.StatusOK, fmt.Sprintf(`{"totalBalance":%d}`, min(reads, 1)))(w, r)
+			reads++
+		})
+		service.Fail(confirmRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, confirm("order-2/confirm"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, confirm("order-2/confirm"))
+		assert.Equal(t, 2, service.Executed(confirmRoute))
 	})
 }
