@@ -275,8 +275,9 @@ func (m *MutationCall) Account() string { return m.call().settings.account }
 // Fingerprint returns an HMAC of the request with key, over arguments, query and body. The HMAC
 // belongs to the JSON of the request and not to its Go type: the order of members, members with zero
 // values, the spelling of numbers and the zone of times change nothing. Secrets
-// are excluded: they could be guessed, and a request with another one-time password is the same
-// request. For an upload the HMAC covers the name, the size, and the content if it can be read
+// are excluded, except those in Extra: they could be guessed, and a request with another one-time
+// password is the same request. Members of Extra with a name that ends in password, code, otp, pin
+// or token are excluded too. For an upload the HMAC covers the name, the size, and the content if it can be read
 // twice. Fingerprint fails if the content cannot be read.
 func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, error) {
 	return m.call().request.fingerprint(ctx, key, canonical.Current)
@@ -312,7 +313,11 @@ func (r *request) fingerprint(ctx context.Context, key []byte, rule canonical.Ru
 	if r.body == nil {
 		return sum.Sum(nil), nil
 	}
-	body, err := encodeWithoutSecrets(r.body)
+	encoded := encodeCompared
+	if rule == canonical.V01 {
+		encoded = encodeWithoutSecrets
+	}
+	body, err := encoded(r.body)
 	_, _ = sum.Write(rule.JSON(body))
 	return sum.Sum(nil), err
 }

@@ -165,6 +165,12 @@ func encodeWithoutSecrets(value any) ([]byte, error) {
 	return body, refused(err)
 }
 
+// encodeCompared is encode for a fingerprint: see [recordjson.Types.Compared].
+func encodeCompared(value any) ([]byte, error) {
+	body, err := types.Compared(value)
+	return body, refused(err)
+}
+
 // refused returns the error of encode as an [*ArgumentError].
 func refused(err error) error {
 	e, ok := errors.AsType[*recordjson.Error](err)

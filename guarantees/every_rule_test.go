@@ -51,7 +51,16 @@ func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 		},
 		{"bytes, not UTF-8", catalog.Unpublished{"a": "\xff"}, "Extra.a unsafe"},
 		{"a name, not UTF-8", catalog.Unpublished{"a": map[string]any{"\xff": 1}}, "Extra.a unsafe"},
-		{"a name twice", json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
+		{"a name twice", json.RawMessage(`{"amount":100,"amount":5}`), "Extra.amount conflict"},
+		{"twice, in another case", json.RawMessage(`{"a":1,"A":2}`), "Extra.A conflict"},
+		{"twice, with an escape", json.RawMessage(`{"a":1,"\u0061":2}`), "Extra.a conflict"},
+		{"twice, far inside", json.RawMessage(`{"a":[{},{"b":{"c":1,"d":{},"C":2}}]}`), "Extra.a[1].b.C conflict"},
+		{"twice in a map", map[string]any{"a": []any{map[string]int{"b": 1, "B": 2}}}, "Extra.a[0].b conflict"},
+		{"twice in a struct", catalog.Unpublished{"a": struct {
+			X int `json:"x"`
+			Y int `json:"X"`
+		}{1, 2}}, "Extra.a.X conflict"},
+		{"once in each object", json.RawMessage(`{"a":[{"b":1},{"b":2}],"b":{}}`), `{"a":[{"b":1},{"b":2}],"b":{}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var sent string
@@ -65,9 +74,13 @@ func TestExtraIsSentUnchangedOrRefused(t *testing.T) {
 			assert.Equal(t, test.want, catalog.Refused(t, err)+sent)
 		})
 	}
+	_, err := wire.Silent(t).Do(t.Context(), lending.RawRequest{
+		Method: http.MethodPost, Path: "/api/new", Body: json.RawMessage(`{"a":1,"a":2}`),
+	})
+	assert.Equal(t, "a conflict", catalog.Refused(t, err))
 	user := fake.Ada()
 	user.Password = lending.NewSecret("\xff")
-	_, err := wire.Silent(t).Applications.CreateCustomer(t.Context(), user)
+	_, err = wire.Silent(t).Applications.CreateCustomer(t.Context(), user)
 	assert.Equal(t, "password unsafe", catalog.Refused(t, err), "another password would be sent")
 }
 
@@ -301,6 +314,9 @@ func TestChangedSubscriptionLosesNoField(t *testing.T) {
 	text, err := json.Marshal(subscription)
 	require.NoError(t, err)
 	assert.Equal(t, strings.ReplaceAll(sent, "whs_1", "[redacted]"), string(text))
+
+	require.NoError(t, json.Unmarshal([]byte(`{"webhookUri":"https://a.example","x":{"n":1,"N":2}}`), subscription))
+	assert.Equal(t, "x.N conflict", catalog.Refused(t, client.Webhooks.Register(t.Context(), target, *subscription)))
 
 	old := lending.WebhookSubscription{WebhookURI: "http://old.example"}
 	require.NoError(t, client.Webhooks.Unregister(t.Context(), target, old), "what is there can be removed")

@@ -29,6 +29,8 @@
 //     request gets ErrKeyReused. A request with time.Now() is different each time. A member with
 //     its zero value is as good as none, and the order of members does not matter.
 //     Secrets are not compared: a request with a new one-time password is the same request.
+//     A Secret in Extra is compared, unless its name ends in password, code, otp, pin or token. The log
+//     stores no more of it than an HMAC, which a reader of the store can compare with guesses.
 //   - A key belongs to one [Account]. Any other client gets ErrOtherAccount. After a move, a new user or
 //     a new name, list the earlier account in [Options].Formerly. With a [lending.TokenSource] of your
 //     own, name each account.

@@ -266,6 +266,45 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 	}
 }
 
+// TestSecretsOfExtraTellRequestsApart has two payees that differ in a secret alone. Passwords and codes, which change
+// from try to try, and the entries of the release 0.1 keep one fingerprint.
+func TestSecretsOfExtraTellRequestsApart(t *testing.T) {
+	layer := &printed{}
+	client := wire.NewClient(t, "https://lending.example", lending.WithIdempotency(layer),
+		lending.WithTokenSource(lending.StaticToken("test-token")))
+	for _, test := range []struct {
+		name string
+		same bool
+		body func(secret lending.Secret) any
+	}{
+		{"accountNumber", false, func(s lending.Secret) any { return map[string]lending.Secret{"accountNumber": s} }},
+		{"in a list", false, func(s lending.Secret) any { return map[string]any{"to": []any{map[string]any{"iban": s}}} }},
+		{"list of secrets", false, func(s lending.Secret) any { return map[string]any{"ibans": []lending.Secret{s}} }},
+		{"in a record", false, func(s lending.Secret) any {
+			return catalog.Unpublished{"of": lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"ssn": s}}}
+		}},
+		{"Password", true, func(s lending.Secret) any { return map[string]lending.Secret{"newPassword": s} }},
+		{"one-time code", true, func(s lending.Secret) any { return map[string]any{"sms": map[string]any{"SMSCode": s}} }},
+		{"list of one-time passwords", true, func(s lending.Secret) any { return map[string]any{"otp": []any{s}} }},
+		{"token in a record", true, func(s lending.Secret) any {
+			return catalog.Unpublished{"of": lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"token": s}}}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var prints, first []string
+			for _, secret := range []string{"000111222", "000111223"} {
+				request := lending.PrimaryApplicantRequest{Extra: test.body(lending.NewSecret(secret))}
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+				require.ErrorIs(t, client.Approval.AddPrimaryApplicantDetails(ctx, catalog.Application, request), errPrinted)
+				prints, first = append(prints, layer.print), append(first, layer.first)
+				assert.NotContains(t, string(layer.body), secret)
+			}
+			assert.Equal(t, test.same, prints[0] == prints[1])
+			assert.Equal(t, first[0], first[1])
+		})
+	}
+}
+
 // TestFingerprintsOfEarlierReleasesStay for requests that had another form on the wire: no body in
 // place of null, and days with a zone.
 func TestFingerprintsOfEarlierReleasesStay(t *testing.T) {

@@ -41,10 +41,14 @@ func (e *Error) Error() string { return e.Path + ": " + e.Message }
 //
 // No value can end the process: endless nesting and a panic of a method are an [Error].
 // A value in several places is written several times, as in encoding/json, up to MaxSize.
-func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, false) }
+func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, revealed) }
 
 // WithoutSecrets returns the JSON of v with "[redacted]" for each secret.
-func (t *Types) WithoutSecrets(v any) ([]byte, error) { return t.encode(v, true) }
+func (t *Types) WithoutSecrets(v any) ([]byte, error) { return t.encode(v, redacted) }
+
+// Compared returns the JSON of v for a fingerprint. Secrets are revealed in Extra alone, because two payees can differ in
+// nothing but a secret account number; passwords and codes differ from try to try, and are "[redacted]" there too.
+func (t *Types) Compared(v any) ([]byte, error) { return t.encode(v, compared) }
 
 // Fields returns the JSON of the record v from its fields, even if v has a method for
 // encoding/json.
@@ -54,8 +58,17 @@ func (t *Types) Fields(v any) ([]byte, error) {
 	return e.Bytes(), err
 }
 
-func (t *Types) encode(value any, redacts bool) (body []byte, err error) {
-	e := encoder{Types: t, redacts: redacts}
+// secrets says how secrets are written.
+type secrets int
+
+const (
+	revealed secrets = iota
+	redacted
+	compared
+)
+
+func (t *Types) encode(value any, how secrets) (body []byte, err error) {
+	e := encoder{Types: t, secrets: how}
 	defer func() {
 		if recover() != nil { // the value of the panic may quote anything
 			body, err = nil, e.refuse(Unfit, "cannot be written as JSON: a method of its type panicked")
@@ -74,7 +87,7 @@ const tooDeep = "is nested too deep, or holds itself"
 type encoder struct {
 	bytes.Buffer
 	*Types
-	redacts bool
+	secrets
 
 	path     []step // from the body to the current value
 	pointers int    // on the way to the current value
@@ -167,10 +180,22 @@ func (e *encoder) value(v reflect.Value) error {
 
 func (e *encoder) secret(v reflect.Value) error {
 	x := v.Interface().(interface{ Reveal() string }) //nolint:forcetypeassert // see Types
-	if e.redacts {
-		return e.string("[redacted]") // an empty one too: it makes no other request
+	inExtra := slices.Contains(e.path, step{name: "Extra"})
+	if e.secrets == revealed || e.secrets == compared && inExtra && !e.isOneTime() {
+		return e.string(x.Reveal())
 	}
-	return e.string(x.Reveal())
+	return e.string("[redacted]") // an empty one too: it makes no other request
+}
+
+// isOneTime reports whether the member of the current value is a password or a code by its name.
+func (e *encoder) isOneTime() bool {
+	for _, s := range slices.Backward(e.path) {
+		if name := fold(s.name); name != "" {
+			endsIn := func(word string) bool { return strings.HasSuffix(name, word) }
+			return slices.ContainsFunc([]string{"password", "code", "otp", "pin", "token"}, endsIn)
+		}
+	}
+	return false
 }
 
 func (e *encoder) pointer(v reflect.Value) error {
@@ -195,12 +220,17 @@ func (e *encoder) members(v reflect.Value) error {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	e.WriteByte('{')
+	seen := make(map[string]bool, len(keys))
 	for _, key := range keys {
-		if !utf8.ValidString(key.String()) {
+		name := key.String()
+		if !utf8.ValidString(name) {
 			return e.refuse(Unfit, notUTF8)
 		}
-		e.name(key.String())
-		if err := e.at(step{name: key.String()}, v.MapIndex(key)); err != nil {
+		if err := e.once(seen, name); err != nil {
+			return err
+		}
+		e.name(name)
+		if err := e.at(step{name: name}, v.MapIndex(key)); err != nil {
 			return err
 		}
 	}
@@ -245,6 +275,9 @@ func (e *encoder) object(v reflect.Value) error {
 		if names, err = e.extra(extra, names); err != nil {
 			return err
 		}
+	}
+	if err := e.unrepeated(received); err != nil {
+		return err
 	}
 	for name, value := range jsonsplit.Members(received) {
 		if indexFold(names, string(name)) < 0 {
@@ -331,5 +364,51 @@ func (e *encoder) json(v any) error {
 		return e.refuse(Unfit, "cannot be written as JSON")
 	}
 	e.Write(text)
+	return e.unrepeated(text)
+}
+
+// maxRead is the nesting up to which ASP.NET reads a body.
+const maxRead = 64
+
+// unrepeated returns an error for a name that occurs twice in an object of text. ASP.NET takes the last of them.
+func (e *encoder) unrepeated(text []byte) error {
+	if len(e.path) > maxRead {
+		return nil
+	}
+	i, seen := 0, map[string]bool(nil)
+	for name, at := range jsonsplit.Members(text) {
+		if seen == nil {
+			seen = map[string]bool{}
+		}
+		if err := e.once(seen, string(name)); err != nil {
+			return err
+		}
+		e.path = append(e.path, step{name: string(name)})
+		if err := e.unrepeated(text[at.From:at.To]); err != nil {
+			return err
+		}
+		e.path = e.path[:len(e.path)-1]
+	}
+	for at := range jsonsplit.Elements(text) {
+		e.path = append(e.path, step{index: i})
+		if err := e.unrepeated(text[at.From:at.To]); err != nil {
+			return err
+		}
+		e.path = e.path[:len(e.path)-1]
+		i++
+	}
 	return nil
 }
+
+// once adds name to the names of an object, or returns an error. For the service names that differ in case alone are the same.
+func (e *encoder) once(seen map[string]bool, name string) error {
+	if folded := fold(name); !seen[folded] {
+		seen[folded] = true
+		return nil
+	}
+	e.path = append(e.path, step{name: name})
+	return e.refuse(Conflict, "occurs twice, perhaps with another case")
+}
+
+// fold returns the same text for texts that strings.EqualFold takes for equal.
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
