@@ -2,7 +2,6 @@ package idempotency_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,22 +9,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/fake"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-// older answers reads of a missing record as an older host does: with an empty 404.
-func older(service *lendingtest.Service) lending.Option {
-	return lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-		resp, err := service.Transport().RoundTrip(r)
-		if err == nil && r.Method == http.MethodGet &&
-			(resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusNoContent) {
-			_ = resp.Body.Close()
-			resp.StatusCode, resp.Header, resp.Body = http.StatusNotFound, http.Header{}, http.NoBody
-		}
-		return resp, err
-	})})
-}
 
 // TestChecksBelieveAnEmpty404 only as measured, or beside another read of the check that found its record.
 func TestChecksBelieveAnEmpty404(t *testing.T) {
@@ -57,7 +42,8 @@ func TestChecksBelieveAnEmpty404(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				opts := []lending.Option{older(service)}
+				service.Assume("absence", "404 empty")
+				var opts []lending.Option
 				if test.missing {
 					opts = append(opts, lending.WithMissing("Customers.GetByEmail", 404))
 				}

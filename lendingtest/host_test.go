@@ -96,6 +96,60 @@ func TestHostConvertsADateWithAZone(t *testing.T) {
 	}
 }
 
+// The refusals have the forms of a framework, and fields the names of C#. The service's own verdicts keep its record.
+func TestRefusalsHaveTheFormsOfTheFramework(t *testing.T) {
+	t.Parallel()
+	const (
+		create, loan = "POST /api/Application/create-customer ", "GET /api/Loan/get-loan/"
+		email        = "GET /api/Customer/get-customer-by-email?email=x@example.com"
+		record       = `\{"status":404,"title":"Not Found","traceId":"[0-9-]+","type":"https://.*-15\.5\.5"\}`
+		upload       = "POST /api/Application/submit-bankstatement-document/{application}?fileName=a 7"
+		own          = `400 application/json .*"errorCode":"InvalidDocument".*"errors":\[\].*`
+	)
+	for _, test := range []struct{ framework, name, request, want string }{ // want: status, content type and body
+		{"2.3", "missing", loan + unknownID, `404  `},
+		{"2.3", "missing e-mail address", email, `404  `},
+		{"2.3", "unknown path", "GET /api/x", `404  `},
+		{"2.3", "forbidden", "GET /api/Webhook/get-all-subscriptions", `403  `},
+		{"2.3", "no content type", create, `415  `},
+		{"2.3", "field", create + strings.Replace(ann, "ann@", "", 1), `400 application/json \{"Email":\[".*"\]\}`},
+		{"2.3", "fields in a list", "POST /api/ApplicationBulk/create-customers [{}]", `400 .*"\[0\]\.Email":.*`},
+		{"2.3", "parameter", loan + "7", `400 application/json \{"loanId":\[".*"\]\}`},
+		{"2.3", "of a POST", "POST /api/Application/quick-test/7 {}", `400 application/json \{"applicationId":\[".*"\]\}`},
+		{"2.3", "type in the body", create + `{"email":7}`, `400 application/json \{"email":\[".*"\]\}`},
+		{"2.3", "no JSON", create + `{`, `400 application/json \{"":\[".*"\]\}`},
+		{"2.3", "verdict of the service", upload, own},
+		{"10", "missing", loan + unknownID, `404 application/problem\+json ` + record},
+		{"10", "missing e-mail address", email, `404 application/problem\+json ` + record},
+		{"10", "unknown path", "GET /api/x", `404  `},
+		{"10", "forbidden", "GET /api/Webhook/get-all-subscriptions", `403  `},
+		{"10", "no content type", create, `415 application/problem\+json .*-15\.5\.16"\}`},
+		{"10", "field", create + "{}", `400 application/problem\+json \{"errors":\{"Email":\[".*"\],.*\},"status":400,.*\}`},
+		{"10", "verdict of the service", upload, own},
+		{"", "missing", loan + unknownID, `404 application/json; charset=utf-8 .*"errorCode":"LoanNotFound".*`},
+	} {
+		t.Run(test.framework+" "+test.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, lendingtest.WithFramework(test.framework))
+			row := strings.SplitN(test.request, " ", 3)
+			path := strings.Replace(row[1], "{application}", r.AddApplication(lendingtest.Application{}).ID, 1)
+			var body io.Reader
+			if len(row) > 2 && row[2] != "" {
+				body = strings.NewReader(row[2])
+			}
+			a := r.send(row[0], path, body)
+			require.NoError(t, a.err)
+			assert.Regexp(t, "^"+test.want+"$", fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", a.body))
+		})
+	}
+	r := newRig(t, lendingtest.WithFramework("2.3"))
+	stranger := r.as("").get("/api/Webhook/get-subscription")
+	challenge := stranger.header.Get("WWW-Authenticate")
+	assert.Equal(t, []any{401, "", "Bearer"}, []any{stranger.status, stranger.body, challenge})
+	assert.PanicsWithValue(t, `lendingtest: no framework "5"; WithFramework takes 2.3 and 10`,
+		func() { lendingtest.New(lendingtest.WithFramework("5")) })
+}
+
 // A stranger is refused before the service asks for the body, or reads it.
 func TestStrangerIsRefusedBeforeTheBody(t *testing.T) {
 	t.Parallel()

@@ -56,11 +56,12 @@ type learnt struct {
 	recent []time.Time       // requests of the last minute
 }
 
-// know begins with a service.json.
-func (l *learnt) know(s reshape.Service) {
+// know begins with the forms of a framework, and a service.json.
+func (l *learnt) know(framework map[string]string, s reshape.Service) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.facts, l.shapes, l.codes, l.recent = map[string]string{}, s.Shapes, map[string]string{}, nil
+	maps.Copy(l.facts, framework)
 	maps.Copy(l.facts, s.Facts)
 	for _, a := range assumption.All() {
 		for _, code := range a.Codes {
@@ -245,29 +246,29 @@ func onlySeen(name string) *rules.Problem {
 func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 	status, kind, _ := strings.Cut(form, " ")
 	n, numeric := strconv.Atoi(status)
-	path := x.call.Request.URL.Path
+	if refused == nil {
+		refused = rules.Refuse(n, "NotFound", "There is no such record.")
+	}
+	if numeric == nil {
+		refused.Status = n
+	}
+	forms := x.known(assumption.ProblemRecord, strconv.Itoa(refused.Status))
 	json := func(body string) *rules.Answer {
 		return &rules.Answer{Status: n, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
 	}
 	switch kind {
 	case assumption.Empty:
-		return &rules.Answer{Status: n, Header: http.Header{}}
+		return x.call.Formed(x.book, refused, kind)
 	case "null", "{}", "[]":
 		return json(kind)
 	case assumption.WithoutToken:
 		return json(`{"requiresTwoFactor":false}`)
 	case "", assumption.Problem:
-		if refused == nil {
-			refused = rules.Refuse(n, "NotFound", "There is no such record.")
+		return x.call.Formed(x.book, refused, forms)
+	case assumption.OtherJSON:
+		if strings.Contains(forms, assumption.FormBareDictionary) {
+			return x.call.Formed(x.book, refused, forms)
 		}
-		if numeric == nil {
-			refused.Status = n
-		}
-		a := rules.Refusal(x.book, refused, path)
-		if kind, _, _ := strings.Cut(x.known(assumption.ProblemRecord, strconv.Itoa(a.Status)), " "); strings.Contains(kind, "/") {
-			a.Header.Set("Content-Type", kind)
-		}
-		return a
 	}
 	if !strings.Contains(kind, "/") {
 		return json(`{"success":false}`)

@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type config struct {
 	loopback       bool
 	receivers      []string
 	deliveryClient *http.Client
+	framework      map[string]string // facts
 	known          reshape.Service
 	onlySeen       bool
 	hostZone       *time.Location
@@ -168,6 +170,33 @@ func WithService(learnt []byte) Option {
 			c.delivery.Retries = 1
 		}
 	}
+}
+
+// WithFramework gives refusals the forms of ASP.NET Core, "2.3" or "10", in place of the service's own record: fields are a
+// dictionary with names of C#, a missing record is an empty 404 (2.3) or a record without error code (10), and the other
+// refusals are empty. A failed business operation keeps the service's record, and "" is the service's record for all. The
+// facts of [WithService] win, and [Service.Assume] changes a single form. [New] panics if the generation is unknown.
+func WithFramework(generation string) Option {
+	return func(c *config) {
+		if c.framework = frameworks[generation]; c.framework == nil {
+			panic(fmt.Sprintf("lendingtest: no framework %q; WithFramework takes 2.3 and 10", generation))
+		}
+	}
+}
+
+// frameworks are the facts about the forms of refusals, by the generation of ASP.NET Core.
+var frameworks = map[string]map[string]string{
+	"": {},
+	"2.3": {
+		assumption.Absence: "404 " + assumption.Empty, assumption.Gateway: "404 " + assumption.Empty, assumption.ProblemRecord: assumption.Empty,
+		assumption.ProblemRecord + ": 400": "application/json " + assumption.FormArray + ", application/json " + assumption.FormBareDictionary,
+	},
+	"10": {
+		assumption.Absence: "404 " + assumption.Problem, assumption.Gateway: "404 " + assumption.Empty, assumption.ProblemRecord: assumption.Empty,
+		assumption.ProblemRecord + ": 400": "application/json " + assumption.FormArray + ", application/problem+json " + assumption.FormDictionary,
+		assumption.ProblemRecord + ": 404": "application/problem+json " + assumption.FormRecord,
+		assumption.ProblemRecord + ": 415": "application/problem+json " + assumption.FormRecord,
+	},
 }
 
 // OnlySeen refuses to answer from an assumption. If no service.json of [WithService] has shown the rule

@@ -83,7 +83,7 @@ func (s *Service) Reset() {
 	s.ledger.clear()
 	s.faultPlan.clear()
 	s.post.Reset()
-	s.know(s.cfg.known)
+	s.know(s.cfg.framework, s.cfg.known)
 	s.SetDecision(s.cfg.decision)
 	s.SetDeliveryMode(s.cfg.delivery)
 }

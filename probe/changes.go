@@ -14,9 +14,11 @@ func differences(earlier, later *Service) map[string][]string {
 	found := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(later.Facts)) {
 		was, known := earlier.Facts[name]
-		if now := later.Facts[name]; known && !alike(was, now) {
-			assumption, subject, _ := strings.Cut(name, ": ")
-			found[assumption] = append(found[assumption], strings.TrimSpace(subject+" was "+was+", is "+now))
+		now := later.Facts[name]
+		of, subject, _ := strings.Cut(name, ": ")
+		shown := of == assumption.ProblemRecord && addForm(was, now) == was // another refusal may show the other forms
+		if known && !shown && !alike(was, now) {
+			found[of] = append(found[of], strings.TrimSpace(subject+" was "+was+", is "+now))
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(later.Shapes)) {

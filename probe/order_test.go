@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,8 +69,15 @@ func carryOut(t *testing.T, v *variant, advice *Service) {
 		MaxLateness: advice.maxLateness(), SafeToRepeat: order.SafeToRepeat,
 	})
 	require.NoError(t, err)
-	client, err := lending.New("http://127.0.0.1", lending.WithCredentials(fake.Credentials(v.Service)),
-		lending.WithIdempotency(keys), lending.WithHTTPClient(v.client))
+	options := []lending.Option{
+		lending.WithCredentials(fake.Credentials(v.Service)), lending.WithIdempotency(keys), lending.WithHTTPClient(v.client),
+	}
+	if reads := advice.Facts[missingAndUnknown]; reads != "told apart" {
+		for read := range strings.SplitSeq(reads, ", ") {
+			options = append(options, lending.WithMissing(read, http.StatusNotFound))
+		}
+	}
+	client, err := lending.New("http://127.0.0.1", options...)
 	require.NoError(t, err)
 	defer client.Close()
 	all, _ := order.Orders(1)

@@ -455,8 +455,22 @@ func second(t *testing.T) (*variant, []string) {
 	}
 }
 
+// older has the forms of an older framework.
+func older(t *testing.T) (*variant, []string) {
+	t.Helper()
+	return newVariant(t, lendingtest.WithFramework("2.3")), []string{
+		`^absence: [a-z- ]+ was [2-4]0[0-4] .*, is 404 empty`,
+		`^gateway: was 404 problem record, is 404 empty`,
+		`^missing and unknown: was told apart, is .*Customers\.GetByEmail`,
+		`^(malformed identifier|duplicate customer): was 400 problem record, is 400 other JSON`,
+		`^problem record: 400 was application/json array, is application/json bare dictionary`,
+		`^problem record: 404 was application/json array, is empty`,
+		`^webhook copies: was none, is some`, // two events of an instant
+	}
+}
+
 // plants are the services, each with the lines of its differences.
-var plants = map[string]func(*testing.T) (*variant, []string){"first": first, "second": second}
+var plants = map[string]func(*testing.T) (*variant, []string){"first": first, "second": second, "older": older}
 
 // TestEachPlantedDifferenceIsReported probes two services. Each difference has at least a line, each
 // line has a difference, and no line has a value. The knowledge about each service is kept in testdata, also for

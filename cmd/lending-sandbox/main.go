@@ -78,6 +78,8 @@ type settings struct {
 
 	seed uint64 // of identifiers, codes and tokens; 0 means random
 
+	framework string // generation of the framework whose forms refusals have, "" for the service's own
+
 	known string // service.json of lending-probe
 }
 
@@ -108,6 +110,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate to this file, for example sandbox.pem; clients must trust the file")
 	flags.DurationVar(&s.readLag, "read-lag", 0, "delay the effect of mutations on reads, like a service that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
+	flags.StringVar(&s.framework, "framework", "", "refuse in the forms of ASP.NET Core 2.3 or 10, in place of the service's own record")
 	flags.StringVar(&s.known, "service", "", "answer like the real service, as in this service.json of lending-probe")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -117,6 +120,9 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	}
 	if err := checkOrigin(s.origin); err != nil {
 		return s, err
+	}
+	if s.framework != "" && s.framework != "2.3" && s.framework != "10" {
+		return s, errors.New("-framework wants 2.3 or 10")
 	}
 	if s.seed > math.MaxUint32 {
 		return s, fmt.Errorf("-seed wants a number up to %d", uint32(math.MaxUint32))
@@ -164,6 +170,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		opts = append(opts, option)
 	}
+	opts = append(opts, lendingtest.WithFramework(s.framework))
 	if s.readLag > 0 { // replaces the lags of -service
 		opts = append(opts, lendingtest.WithReadLag(s.readLag))
 	}

@@ -252,6 +252,7 @@ func TestRefusesToBeReached(t *testing.T) {
 		{[]string{"-receiver", "http://192.0.2.7:3000"}, "want host:port"},
 		{[]string{"-receiver", "192.0.2.7"}, "want host:port"},
 		{[]string{"-seed", "4294967296"}, "number up to 4294967295"},
+		{[]string{"-framework", "5"}, "-framework wants 2.3 or 10"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			assert.ErrorContains(t, run(ended, test.args, io.Discard), test.want)
@@ -344,6 +345,15 @@ func TestTaught(t *testing.T) {
 		})
 	}
 	require.ErrorIs(t, run(t.Context(), []string{"-service", file + "x"}, io.Discard), fs.ErrNotExist)
+}
+
+func TestFormsOfTheFramework(t *testing.T) {
+	s := start(t, "-log=false", "-framework", "2.3")
+	s.signIn(device)
+	wrong := strings.Replace(newCustomer, "ada@", "", 1)
+	status, _, answer := s.do(http.MethodPost, "/api/Application/create-customer", wrong)
+	assert.Equal(t, 400, status)
+	assert.JSONEq(t, `{"Email":["The field is not a valid e-mail address."]}`, answer)
 }
 
 const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +

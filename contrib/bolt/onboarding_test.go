@@ -23,5 +23,10 @@ func openForWorker(path string) (store.Store, func() error, error) {
 // those of -onboardings 300 -workerkills 60 -readlag 500ms.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	longrun.Kills(t)
-	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), onboardingtest.How{Replicas: 1})
+	for _, framework := range []string{"", "2.3"} {
+		t.Run("framework "+framework, func(t *testing.T) {
+			how := onboardingtest.How{Replicas: 1, Framework: framework}
+			onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), how)
+		})
+	}
 }

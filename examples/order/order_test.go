@@ -36,6 +36,7 @@ type backend struct {
 	*testing.T
 
 	service  *lendingtest.Service
+	opts     []lending.Option
 	table    *order.Table
 	worker   *orders.Worker
 	password func(sending int, loan string) string // entered by the customer
@@ -55,6 +56,7 @@ var ends = []struct {
 	counts  map[string]int // of the routes with other counts than one
 	stops   int            // errors without a retry, also if the order goes on
 	person  string         // a route without a fault: its lost rejection needs a person
+	older   bool           // the service has the forms of ASP.NET Core 2.3
 	lasts   time.Duration  // the longest duration after the last cause; 0: as after lost responses
 }{
 	{name: "happy", prepare: func(*backend) {}, state: order.Done},
@@ -161,6 +163,15 @@ var ends = []struct {
 		prepare: func(b *backend) { b.service.Assume("rate limit", "10 a minute") },
 		state:   order.Done, lasts: 10 * time.Minute,
 	},
+	{
+		name: "older host", older: true, state: order.Done, prepare: func(b *backend) {
+			b.opts = append(b.opts, lending.WithMissing("Customers.GetByEmail", http.StatusNotFound))
+		},
+	},
+	{
+		name: "older host without WithMissing", older: true, state: order.Open, prepare: func(*backend) {},
+		counts: before(onboarding.CreateCustomer),
+	},
 }
 
 // once are the routes of an order, in order. The documents are two.
@@ -214,7 +225,8 @@ func TestEveryOrderEnds(t *testing.T) {
 				continue
 			}
 			t.Run(end.name+"/"+f.name, func(t *testing.T) {
-				inBackend(t, func(b *backend) {
+				framework := map[bool]string{true: "2.3"}[end.older]
+				inBackend(t, framework, func(b *backend) {
 					end.prepare(b)
 					for _, route := range once {
 						if route != end.person {
@@ -248,7 +260,7 @@ func TestEveryOrderEnds(t *testing.T) {
 	}
 }
 
-func inBackend(t *testing.T, test func(b *backend)) {
+func inBackend(t *testing.T, framework string, test func(b *backend)) {
 	t.Helper()
 	b := &backend{}
 	deliver := &http.Client{Transport: inProcess(func() http.Handler { return b.consumer })}
@@ -257,13 +269,14 @@ func inBackend(t *testing.T, test func(b *backend)) {
 		b.T, b.service, b.table = t, service, order.NewTable(all...)
 		b.password = func(_ int, loan string) string { return service.OTP(loan) }
 		test(b)
-	}, lendingtest.WithDeliveryClient(deliver), lendingtest.WithTokenLifetime(time.Hour))
+	}, lendingtest.WithDeliveryClient(deliver), lendingtest.WithTokenLifetime(time.Hour),
+		lendingtest.WithFramework(framework))
 }
 
 // run carries the order out, for so long at most.
 func (b *backend) run(longest time.Duration) {
 	log := fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
-	client := fake.SignIn(b.T, b.service, nil, lending.WithIdempotency(log))
+	client := fake.SignIn(b.T, b.service, nil, append(b.opts, lending.WithIdempotency(log))...)
 	partner := &order.Partner{
 		Client: client, Log: log,
 		Ask: func(_ context.Context, _ order.Order, loan lending.LoanID, sending int) (lending.Secret, error) {

@@ -49,6 +49,7 @@ type Trial struct {
 	Kills     int           // kills of workers, spread evenly over the commands
 	Life      time.Duration // a worker is killed at random within this time
 	ReadLag   time.Duration // reads show writes so late
+	Framework string        // of the forms of refusals, for lendingtest.WithFramework
 
 	// Worker returns the command that starts a worker for the service at address. The worker
 	// ends when all orders are done. Its standard input ends with this process.
@@ -93,7 +94,8 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 
 // Run starts workers, each after the end of its predecessor, until all orders are done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
-	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag), lendingtest.WithLoopbackReceivers()), start: time.Now()}
+	service := lendingtest.New(lendingtest.WithReadLag(t.ReadLag), lendingtest.WithFramework(t.Framework), lendingtest.WithLoopbackReceivers())
+	r := &run{Trial: t, service: service, start: time.Now()}
 	defer r.service.Close()
 	r.plan()
 	mux := http.NewServeMux()

@@ -92,6 +92,8 @@ type How struct {
 	// address of a moving service.
 	Earlier string // "" for the program of today
 	Moves   bool
+	// Framework is of lendingtest.WithFramework.
+	Framework string
 }
 
 // many is a number of customers for which some keys need a person.
@@ -114,6 +116,7 @@ func Kill(t *testing.T, entries string, how How) {
 	defer cancel()
 	result, err := onboarding.Trial{
 		Customers: emails, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Fleet: how.Replicas,
+		Framework: how.Framework,
 		Killed: func() {
 			if killed.Add(1)%4 == 2 && how.Between != nil {
 				how.Between()
