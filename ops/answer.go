@@ -166,6 +166,9 @@ type order struct {
 	For   string `json:"for"`   // of a restoration
 	Claim bool   `json:"claim"` // of a restoration
 
+	From string `json:"from"` // of an audit
+	To   string `json:"to"`   // of an audit; now if empty
+
 	ID    string   `json:"id"`  // for a single dead letter
 	IDs   []string `json:"ids"` // of dead letters, or of a person and the person's applications and loans
 	All   bool     `json:"all"` // every dead letter that matches

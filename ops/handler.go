@@ -59,6 +59,8 @@ func (d *desk) serve(mux *http.ServeMux) {
 		mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "after", "limit"))
 		mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
 		mux.HandleFunc("GET /api/standing", answer(inTime(d, d.standing)))
+		mux.HandleFunc("GET /api/audit", answer(inTime(d, d.audited)))
+		mux.HandleFunc("POST /api/audit", d.action(d.audit))
 		mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
 		mux.HandleFunc("POST /api/pause", d.action(d.pause))
 		mux.HandleFunc("POST /api/resume", d.action(d.resume))

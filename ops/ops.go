@@ -20,6 +20,9 @@ type Options struct {
 	// [lending.Client.Session].
 	Sessions map[string]*lending.Session
 
+	// Client makes the reads of an audit of the log that a person starts. Without Client nobody can start an audit.
+	Client *lending.Client
+
 	// Who names the person behind a request, and reports whether the person may act. The name
 	// goes to the log of actions and into resolved entries. Without Who nobody may act.
 	Who func(r *http.Request) (name string, mayAct bool)

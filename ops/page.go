@@ -33,6 +33,7 @@ type view struct {
 	LogFailed               string
 	Standing                []standing
 	Paused                  bool
+	Audit                   audited
 	Inboxes                 []inboxView
 	Event                   string // of the dead letters
 	Sessions                []session
@@ -137,6 +138,9 @@ func (d *desk) viewKeys(r *http.Request, v *view) error {
 	d.describe(r.Context(), v.Doubt)
 	d.describe(r.Context(), v.Progress)
 	var err error
+	if v.Audit, err = d.audited(r); err != nil {
+		return err
+	}
 	v.Standing, err = d.standing(r)
 	v.Paused = slices.ContainsFunc(v.Standing, func(s standing) bool { return s.Instruction == "paused" })
 	return err

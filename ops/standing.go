@@ -74,7 +74,7 @@ func (d *desk) command(r *http.Request, what string, give func(context.Context) 
 
 // timeIn reads the time in a parameter, in UTC.
 func timeIn(name, text string) (at time.Time, err error) {
-	for _, layout := range []string{time.RFC3339, time.DateTime} {
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
 		if at, err = time.Parse(layout, text); err == nil {
 			return at, nil
 		}

@@ -33,9 +33,11 @@ type ConsumerOptions struct {
 	// Check is called again and again, each time after the returned wait: the method Check of an
 	// idempotency log.
 	Check func(ctx context.Context, client *lending.Client) (next time.Duration, err error)
+	// Audit is called like Check: the method AuditDaily of an idempotency log.
+	Audit func(ctx context.Context, client *lending.Client) (next time.Duration, err error)
 	// Shutdown is the time for requests in progress after the end of Run's context; 40 s.
 	Shutdown time.Duration
-	// Logger logs failures of the subscription, of Sweep and of Check. Nil logs nothing.
+	// Logger logs failures of the subscription, of Sweep, Check and Audit. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -182,6 +184,11 @@ func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
 	if s.Check != nil {
 		group.Go(func() {
 			s.again(ctx, "checking", func() (time.Duration, error) { return s.Check(ctx, s.client) })
+		})
+	}
+	if s.Audit != nil {
+		group.Go(func() {
+			s.again(ctx, "auditing", func() (time.Duration, error) { return s.Audit(ctx, s.client) })
 		})
 	}
 	<-ctx.Done()

@@ -85,7 +85,7 @@ func (c *consumed) deliver(t *testing.T, mode lendingtest.DeliveryMode) int {
 
 // The service is down when the program starts. The consumer subscribes when the service is back.
 func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
-	swept, checked := make(chan struct{}, 10), make(chan *lending.Client, 1000)
+	swept, checked, audited := make(chan struct{}, 10), make(chan *lending.Client, 1000), make(chan *lending.Client, 10)
 	down := lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 40}
 	consumingAfter(t, down, webhook.ConsumerOptions{Sweep: func(context.Context) (int, error) {
 		swept <- struct{}{}
@@ -102,6 +102,9 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 			panic("checks")
 		}
 		return time.Hour, nil
+	}, Audit: func(_ context.Context, client *lending.Client) (time.Duration, error) {
+		audited <- client
+		return 24 * time.Hour, nil
 	}}, func(t *testing.T, c *consumed) {
 		bubble.Elapse(time.Millisecond)
 		require.EqualError(t, c.Ready(t.Context()),
@@ -123,6 +126,8 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 		require.Contains(t, c.log.String(), `msg="lending/webhook: consumer: checking"`)
 		require.InDelta(t, 27, len(checked), 1, "after a minute twice, then once an hour")
 		require.Same(t, c.client, <-checked)
+		require.Len(t, audited, 2)
+		require.Same(t, c.client, <-audited)
 		require.NoError(t, c.stop())
 	})
 }

@@ -20,6 +20,7 @@ import (
 type client struct {
 	url, token string
 	json       bool
+	doer       *http.Client
 	in         io.Reader
 	out        io.Writer
 }
@@ -75,7 +76,7 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 		}
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := doer.Do(request)
+	response, err := c.doer.Do(request)
 	if err != nil {
 		return err
 	}

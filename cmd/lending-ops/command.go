@@ -8,10 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,6 +31,8 @@ type order struct {
 	Since   string          `json:"since,omitempty"`
 	For     string          `json:"for,omitempty"`
 	Claim   bool            `json:"claim,omitempty"`
+	From    string          `json:"from,omitempty"`
+	To      string          `json:"to,omitempty"`
 	IDs     []string        `json:"ids,omitempty"`
 	All     bool            `json:"all,omitempty"`
 	Event   string          `json:"event,omitempty"`
@@ -43,6 +47,7 @@ func parse(args []string) (o order, words []string, err error) {
 	for name, text := range map[string]*string{
 		"prefix": &o.prefix, "state": &o.state, "event": &o.Event, "why": &o.Why,
 		"answer": &o.answer, "code": &o.Code, "since": &o.Since, "for": &o.For,
+		"from": &o.From, "to": &o.To,
 	} {
 		flags.StringVar(text, name, "", "")
 	}
@@ -84,6 +89,7 @@ var commands = map[string]command{
 	"resume":   {run: instruct("resume")},
 	"restored": {needs: "since", run: instruct("restored")},
 	"status":   {run: (*client).status},
+	"audit":    {run: (*client).audit},
 	"sessions": {run: (*client).sessions},
 	"signin":   {least: 1, most: 1, run: (*client).signIn},
 	"health":   {run: (*client).health},
@@ -150,6 +156,59 @@ func (c *client) erase(ctx context.Context, words []string, o order) error {
 func (c *client) status(ctx context.Context, _ []string, _ order) error {
 	return c.list(ctx, "api/standing", nil, "no instruction: the log sends",
 		"INSTRUCTION=instruction", "SINCE (UTC)=since", "UNTIL (UTC)=until", "BY=by", "WHY=why")
+}
+
+var errDifferences = errors.New("the audit has found differences; see docs/operating.md for each kind")
+
+// auditLimit bounds an audit.
+const auditLimit = 6 * time.Hour
+
+// audit makes an audit if there is a -from, and shows the last result.
+func (c *client) audit(ctx context.Context, _ []string, o order) error {
+	if o.From != "" {
+		quiet, patient := *c, *doer
+		patient.Timeout = auditLimit
+		quiet.json, quiet.doer = false, &patient
+		if err := quiet.call(ctx, http.MethodPost, "api/audit", nil, order{From: o.From, To: o.To}, &record{}); err != nil {
+			return err
+		}
+	}
+	var last struct {
+		From, To, Ended     time.Time
+		Keys, Owners        int
+		Found, NotAuditable map[string]int
+		Differences         []record
+	}
+	if err := c.call(ctx, http.MethodGet, "api/audit", nil, nil, &last); err != nil {
+		return err
+	}
+	if last.Ended.IsZero() {
+		return errors.New("there was no audit yet: add -from, such as -from 2026-11-01")
+	}
+	all := [][]string{
+		{"from (UTC)", last.From.Format(time.DateTime)},
+		{"to (UTC)", last.To.Format(time.DateTime)},
+		{"ended (UTC)", last.Ended.UTC().Format(time.DateTime)},
+		{"keys", fmt.Sprint(last.Keys)},
+		{"owners", fmt.Sprint(last.Owners)},
+	}
+	n := 0
+	for _, kind := range slices.Sorted(maps.Keys(last.Found)) {
+		n += last.Found[kind]
+		all = append(all, []string{kind, fmt.Sprint(last.Found[kind])})
+	}
+	for _, what := range slices.Sorted(maps.Keys(last.NotAuditable)) {
+		all = append(all, []string{"not auditable", fmt.Sprint(last.NotAuditable[what], " ", what)})
+	}
+	if err := c.rows(all); err != nil {
+		return err
+	}
+	err := c.table(last.Differences, "no difference",
+		"KIND=kind", "OWNER=owner", "ID=id", "LIST=list", "COUNT=count", "KEYS=keys", "RECORDS=records", "WHY=why")
+	if err == nil && n > 0 {
+		err = errDifferences
+	}
+	return err
 }
 
 func (c *client) sessions(ctx context.Context, _ []string, _ order) error {

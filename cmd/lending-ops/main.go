@@ -5,7 +5,7 @@
 //
 // The environment variable LENDING_OPS_URL replaces -url. LENDING_OPS_TOKEN holds a bearer token, if the
 // backend needs it. The token goes to https addresses and to this machine only. Times are in UTC. The exit status is 0
-// for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead letter is missing
+// for success, 1 for a failure or an audit with differences, 2 for wrong usage, and 3 if the key or the dead letter is missing
 // or has changed, if the log is paused already, or if erase has left something.
 package main
 
@@ -44,6 +44,8 @@ const usage = `usage: lending-ops [-url URL] [-json] command
                                               log, and look up all keys that it does not know before they are
                                               sent; -claim if nothing but its keys makes records
   status                                      the instructions: paused or restored, by whom, since when, why
+  audit [-from TIME [-to TIME]]               compare the keys of these days, such as -from 2026-11-01
+                                              -to 2026-11-02, with the service; without -from, the last result
   sessions                                    signed in, paused, needs a person
   signin [-code CODE] ACCOUNT                 sign in now, or with the code that the service has sent
   health                                      whether each part can work
@@ -67,7 +69,7 @@ func main() {
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, token string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := client{token: token, in: stdin, out: stdout}
+	c := client{token: token, in: stdin, out: stdout, doer: doer}
 	flags := flag.NewFlagSet("lending-ops", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }

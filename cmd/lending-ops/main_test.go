@@ -71,9 +71,9 @@ func open(t *testing.T) *terminal {
 
 	handler := ops.Handler(ops.Options{
 		Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
-		Sessions: map[string]*lending.Session{"acme": client.Session()},
-		Who:      func(*http.Request) (string, bool) { return "dora", true },
-		Logger:   slog.New(slog.DiscardHandler),
+		Sessions: map[string]*lending.Session{"acme": client.Session()}, Client: client,
+		Who:    func(*http.Request) (string, bool) { return "dora", true },
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
@@ -163,6 +163,10 @@ func TestCommands(t *testing.T) {
 		{"restored at a wrong time", []string{"restored", "-since", "noon"}, exitFailed, "since must be a time"},
 		{"restored for a wrong time", []string{"restored", "-since", "14:05", "-for", "a day"}, exitFailed, "for must be"},
 		{"restored", []string{"restored", "-since", "14:05", "-for", "1m"}, 0, "dora  the store is a copy of 20"},
+		{"no audit", []string{"audit"}, exitFailed, "there was no audit yet"},
+		{"an audit of wrong days", []string{"audit", "-from", "yesterday"}, exitFailed, "from must be a time"},
+		{"an audit", []string{"audit", "-from", "2001-01-01", "-to", "2001-01-02"}, 0, "no difference"},
+		{"the last audit", []string{"audit"}, 0, "2001-01-02 00:00:00"},
 		{"an unknown state", []string{"keys", "-state", "in-doubt"}, exitFailed, "no key has this state"},
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"no JSON", []string{"resolve", "-why", "a", "-answer", "main.go", "a", "happened"}, exitFailed, "must be JSON"},
@@ -194,6 +198,24 @@ func TestCommands(t *testing.T) {
 			assert.NotContains(t, out, "\x1b")
 		})
 	}
+}
+
+// A script learns from the exit status whether an audit has found differences.
+func TestAuditFailsWithADifference(t *testing.T) {
+	t.Parallel()
+	tt := open(t)
+	loan := tt.service.Snapshot().Loans[0].ID
+	tt.service.UpdateLoan(loan, func(l *lendingtest.Loan) {
+		l.Withdrawals = append(l.Withdrawals, l.Withdrawals[0], l.Withdrawals[0])
+	})
+	out, status := tt.run("audit", "-from", "2001-01-01")
+	assert.Equal(t, exitFailed, status, out)
+	assert.Regexp(t, `unexplained +loan +`+loan+` +withdrawals +2 `, out)
+	assert.Contains(t, out, "the audit has found differences")
+	out, status = tt.run("-json", "audit", "-from", "2001-01-01")
+	assert.Equal(t, exitFailed, status, out)
+	assert.Contains(t, out, `"found":{"unexplained":1}`)
+	assert.NotContains(t, out, `"done"`)
 }
 
 // A script learns from the exit status whether every part works.

@@ -52,8 +52,8 @@ func TestCommandsOfTheOperator(t *testing.T) {
 	t.Cleanup(person.Close)
 	server := httptest.NewServer(ops.Handler(ops.Options{
 		Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
-		Sessions: map[string]*lending.Session{"service": person.Session()},
-		Who:      func(*http.Request) (string, bool) { return "dora", true }, Logger: slog.New(slog.DiscardHandler),
+		Sessions: map[string]*lending.Session{"service": person.Session()}, Client: client,
+		Who: func(*http.Request) (string, bool) { return "dora", true }, Logger: slog.New(slog.DiscardHandler),
 	}))
 	t.Cleanup(server.Close)
 	tt := &terminal{T: t, url: server.URL + "/ops", service: service}
@@ -63,6 +63,7 @@ func TestCommandsOfTheOperator(t *testing.T) {
 		"review": "order-42/company", "show": "GET /api/Application/get-application/" + application.ID,
 		"resolve": "happened", "sessions": "service", "signin service": "sign in again with the code",
 		"signin -code": "signed in  1", "dead": "no loan yet", "redrive": "redrive  1", "drop": "drop  1",
+		"audit -from": "no difference",
 	}
 	for _, line := range commandsOf(t, "../../docs/operating.md") {
 		t.Run(line, func(t *testing.T) {

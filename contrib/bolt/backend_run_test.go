@@ -36,7 +36,7 @@ func run(ctx context.Context, address string, credentials lending.Credentials, p
 	subscription := lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}
 	handle := webhook.EventFuncs{lending.EventLoanCreated: loanCreated}.Or(unknownEvent) // your functions
 	consumer, err := webhook.NewConsumer(client, lending.ForPartner(partner), subscription, inbox, handle,
-		&webhook.ConsumerOptions{Sweep: keys.Sweep, Check: keys.Check, Logger: slog.Default()})
+		&webhook.ConsumerOptions{Sweep: keys.Sweep, Check: keys.Check, Audit: keys.AuditDaily, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type Sources struct {
 const (
 	sourceKey = attribute.Key("lending.source")
 	stateKey  = attribute.Key("lending.state")
+	kindKey   = attribute.Key("lending.kind")
 )
 
 // Gauges registers the gauges that docs/operating.md lists. The meter provider reads the
@@ -59,6 +60,8 @@ func Gauges(sources Sources, opts ...Option) (metric.Registration, error) {
 	g.ready = number("lending.ready", "", "1 if the source could be read, 0 if it failed.")
 	g.mutations = number("lending.idempotency.mutations", "{mutation}", "Mutations that are not done and may have happened, at most 1,000 of a state.")
 	g.mutationAge = seconds("lending.idempotency.oldest_age", "Age of the oldest mutation in a state.")
+	g.differences = number("lending.idempotency.differences", "{difference}", "Differences that the last audit of the log has found.")
+	g.auditAge = seconds("lending.idempotency.audit_age", "Age of the last audit of the log.")
 	g.events = number("lending.inbox.events", "{event}", "Events in an inbox.")
 	g.eventAge = seconds("lending.inbox.oldest_age", "Wait of the first event that is due, and age of the oldest dead letter.")
 	g.tokenLife = seconds("lending.session.token_life", "Remaining life of the token, 0 without a token.")
@@ -67,14 +70,15 @@ func Gauges(sources Sources, opts ...Option) (metric.Registration, error) {
 		return nil, failed
 	}
 	g.add(sources)
-	return meter.RegisterCallback(g.observe, g.ready, g.mutations, g.mutationAge, g.events, g.eventAge, g.tokenLife, g.signIn)
+	return meter.RegisterCallback(g.observe, g.ready, g.mutations, g.mutationAge, g.differences, g.auditAge, g.events, g.eventAge, g.tokenLife, g.signIn)
 }
 
 type gauges struct {
 	timeout                          time.Duration
 	ready, mutations, events         metric.Int64ObservableGauge
-	signIn                           metric.Int64ObservableGauge
+	signIn, differences              metric.Int64ObservableGauge
 	mutationAge, eventAge, tokenLife metric.Float64ObservableGauge
+	auditAge                         metric.Float64ObservableGauge
 	sources                          []source
 }
 
@@ -159,7 +163,16 @@ func (s source) start(ctx context.Context) chan result {
 
 func (g *gauges) readLog(ctx context.Context, log *idempotency.Log) (func(metric.Observer), error) {
 	counts, err := log.Counts(ctx)
+	audit, failed := log.Audited(ctx)
 	return func(o metric.Observer) {
+		if audit != nil {
+			for _, kind := range []idempotency.DifferenceKind{
+				idempotency.Missing, idempotency.Shared, idempotency.Unexplained, idempotency.Open, idempotency.Unread,
+			} {
+				o.ObserveInt64(g.differences, int64(audit.Found[kind]), metric.WithAttributes(kindKey.String(string(kind))))
+			}
+			o.ObserveFloat64(g.auditAge, audit.Age.Seconds())
+		}
 		for state, count := range map[string]idempotency.StateCount{
 			"sent": counts.Sent, "in_doubt": counts.InDoubt, "needs_review": counts.NeedsReview,
 		} {
@@ -167,7 +180,7 @@ func (g *gauges) readLog(ctx context.Context, log *idempotency.Log) (func(metric
 			o.ObserveInt64(g.mutations, int64(count.Count), attributes)
 			o.ObserveFloat64(g.mutationAge, count.Oldest.Seconds(), attributes)
 		}
-	}, err
+	}, errors.Join(err, failed)
 }
 
 func (g *gauges) readInbox(ctx context.Context, name string, inbox webhook.DeadLetters) (func(metric.Observer), error) {

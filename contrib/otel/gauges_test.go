@@ -77,23 +77,35 @@ func TestGauges(t *testing.T) {
 		token, err := signedIn.Token(t.Context())
 		require.NoError(t, err)
 		require.Error(t, wrong.SignIn(t.Context()))
+		for _, err := range log.Audit(t.Context(), idempotency.AuditOptions{
+			From: time.Now().Add(-time.Hour), To: time.Now(), Client: fake.SignIn(t, service, nil),
+		}) {
+			require.NoError(t, err)
+		}
+		<-time.After(time.Minute)
 		lines, err := gauges(t, lendingotel.Sources{
 			Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
 			Sessions: map[string]*lending.Session{"fresh": fresh, "signed in": signedIn, "wrong": wrong},
 		})()
 		require.NoError(t, err)
 		require.Equal(t, []string{
+			"lending.idempotency.audit_age  60",
+			"lending.idempotency.differences lending.kind=missing 0",
+			"lending.idempotency.differences lending.kind=open 0",
+			"lending.idempotency.differences lending.kind=shared 0",
+			"lending.idempotency.differences lending.kind=unexplained 0",
+			"lending.idempotency.differences lending.kind=unread 1",
 			"lending.idempotency.mutations lending.state=in_doubt 0",
 			"lending.idempotency.mutations lending.state=needs_review 1",
 			"lending.idempotency.mutations lending.state=sent 0",
 			"lending.idempotency.oldest_age lending.state=in_doubt 0",
-			"lending.idempotency.oldest_age lending.state=needs_review 180",
+			"lending.idempotency.oldest_age lending.state=needs_review 240",
 			"lending.idempotency.oldest_age lending.state=sent 0",
 			"lending.inbox.events lending.source=webhooks,lending.state=dead_letter 1",
 			"lending.inbox.events lending.source=webhooks,lending.state=running 1",
 			"lending.inbox.events lending.source=webhooks,lending.state=waiting 1",
-			"lending.inbox.oldest_age lending.source=webhooks,lending.state=dead_letter 180",
-			"lending.inbox.oldest_age lending.source=webhooks,lending.state=waiting 60",
+			"lending.inbox.oldest_age lending.source=webhooks,lending.state=dead_letter 240",
+			"lending.inbox.oldest_age lending.source=webhooks,lending.state=waiting 120",
 			"lending.ready lending.source=fresh 1", "lending.ready lending.source=idempotency 1",
 			"lending.ready lending.source=signed in 1", "lending.ready lending.source=webhooks 1",
 			"lending.ready lending.source=wrong 1",
