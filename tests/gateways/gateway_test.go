@@ -64,21 +64,22 @@ type gateway struct {
 	Listen             string // host and port
 	A, B               string // the instances of the service
 	Requests, Streams  int    // of a connection
+	Seconds            int    // the read timeout, unless the configuration has another
 
 	command *exec.Cmd
 }
 
-// start starts the product with a configuration, such as nginx/default, before two instances.
-func start(t *testing.T, configuration string, a, b string, limits ...int) *gateway {
+// start starts the product with a configuration, such as nginx/default, before the instances of the service.
+func start(t *testing.T, configuration string, o *origin, changes ...func(*gateway)) *gateway {
 	t.Helper()
 	name, _, _ := strings.Cut(configuration, "/")
 	g := &gateway{
-		T: t, product: products[name], Dir: t.TempDir(), Listen: freeAddress(t), A: a, B: b,
-		Modules: "/usr/lib/apache2/modules", Requests: 1000, Streams: 128,
+		T: t, product: products[name], Dir: t.TempDir(), Listen: freeAddress(t), A: o.a.address, B: o.b.address,
+		Modules: "/usr/lib/apache2/modules", Requests: 1000, Streams: 128, Seconds: 60,
 	}
 	g.Conf = g.Dir + "/conf"
-	if len(limits) == 2 {
-		g.Requests, g.Streams = limits[0], limits[1]
+	for _, change := range changes {
+		change(g)
 	}
 	if _, err := exec.LookPath(g.program); err != nil {
 		t.Skip(err)

@@ -37,7 +37,7 @@ func TestUnknownWithoutFault(t *testing.T) {
 		name := fmt.Sprintf("keepalive_requests %d, %d streams", test.requests, test.streams)
 		t.Run(fmt.Sprint(name, "/", test.callers), func(t *testing.T) {
 			o := newOrigin(t, 0)
-			g := start(t, "nginx/few", o.a.address, o.b.address, test.requests, test.streams)
+			g := start(t, "nginx/few", o, func(g *gateway) { g.Requests, g.Streams = test.requests, test.streams })
 			r := load(t, g.client(), o, test.callers, test.calls*4/3, closed)
 			t.Logf("%s: %s", t.Name(), r)
 			assert.Zero(t, r.wrong)
@@ -60,7 +60,7 @@ func TestLongAddressCostsNobody(t *testing.T) {
 		t.Run(configuration, func(t *testing.T) {
 			t.Parallel()
 			o := newOrigin(t, 0)
-			g := start(t, configuration, o.a.address, o.b.address)
+			g := start(t, configuration, o)
 			client, refused := g.client(), make(chan struct{})
 			go func() {
 				defer close(refused)
