@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"text/template"
@@ -189,10 +190,16 @@ func trust() *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
+// lastPort is below the range from which the system takes the ports of clients.
+var lastPort atomic.Int32
+
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+(int(lastPort.Add(1))+os.Getpid()*100)%20_000)
+		if listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
+			require.NoError(t, listener.Close())
+			return address
+		}
+	}
 }

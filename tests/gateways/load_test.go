@@ -56,17 +56,7 @@ var faults = []faulty{
 	{name: "1 % above the read timeout", fault: &slow},
 	{name: "502 after 2 %", fault: &broken},
 	{name: "idle for 10 ms", idle: 10 * time.Millisecond},
-	{name: "instances killed", isShort: true, disturb: func(t *testing.T, _ *gateway, o *origin) {
-		t.Helper()
-		for range 2 {
-			for _, i := range []*instance{o.a, o.b} {
-				<-time.After(150 * time.Millisecond)
-				_ = i.server.Close()
-				<-time.After(20 * time.Millisecond)
-				i.run(t)
-			}
-		}
-	}},
+	{name: "instances killed", isShort: true, disturb: killInTurn},
 	{name: "gateway reloaded", isShort: true, disturb: func(t *testing.T, g *gateway, _ *origin) {
 		t.Helper()
 		for range 3 {
@@ -82,6 +72,18 @@ var faults = []faulty{
 			g.run()
 		}
 	}},
+}
+
+func killInTurn(t *testing.T, _ *gateway, o *origin) {
+	t.Helper()
+	for range 2 {
+		for _, i := range []*instance{o.a, o.b} {
+			<-time.After(150 * time.Millisecond)
+			_ = i.server.Close()
+			<-time.After(20 * time.Millisecond)
+			i.run(t)
+		}
+	}
 }
 
 // tally is the result of a load.

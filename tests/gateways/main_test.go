@@ -46,7 +46,7 @@ func write(t *testing.T, part, text string) {
 	defer writing.Unlock()
 	old, err := os.ReadFile(document)
 	require.NoError(t, err)
-	between := regexp.MustCompile(`(?s)(<!-- make gateways: ` + part + ` -->\n\n).*?(\n<!-- end -->)`)
+	between := regexp.MustCompile(`(?s)(<!-- make gateways: ` + part + ` -->\n).*?(<!-- end -->)`)
 	require.True(t, between.Match(old), "%s has no part %q", document, part)
-	require.NoError(t, os.WriteFile(document, between.ReplaceAll(old, []byte("${1}"+text+"${2}")), 0o600))
+	require.NoError(t, os.WriteFile(document, between.ReplaceAll(old, []byte("${1}\n"+text+"\n${2}")), 0o600))
 }

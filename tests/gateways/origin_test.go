@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // origin is the service behind a gateway: two instances that share a ledger.
 type origin struct {
 	a, b *instance
+
+	partner http.Handler // of the paths below /partner/
 
 	mu       sync.Mutex
 	executed map[string]int // by the identifier of the request
@@ -67,19 +67,27 @@ func (i *instance) run(t *testing.T) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	i.server = &http.Server{Handler: i.handler, IdleTimeout: i.idle, Protocols: protocols, ReadHeaderTimeout: time.Minute}
-	var listener net.Listener
-	require.Eventually(t, func() (ok bool) {
-		var err error
-		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", i.address)
-		return err == nil
-	}, 5*time.Second, time.Millisecond)
-	go func(server *http.Server) { _ = server.Serve(listener) }(i.server)
+	for {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", i.address)
+		if err == nil {
+			go func(server *http.Server) { _ = server.Serve(listener) }(i.server)
+			return
+		}
+		if t.Context().Err() != nil {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 const statusPath = "/api/Application/application-status/"
 
 // ServeHTTP executes each request that arrives whole, and then has the faults.
 func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/partner/") {
+		o.partner.ServeHTTP(w, r)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
