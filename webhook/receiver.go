@@ -179,9 +179,6 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused := h.receive(w, r, &d); refused != nil {
 		d.Status, d.Err = refused.status, refused.err
 	}
-	if p, ok := errors.AsType[*lending.PanicError](d.Err); ok && p.Value == http.ErrAbortHandler { //nolint:errorlint // the very value
-		panic(http.ErrAbortHandler) // the function wants the connection closed, which only the server can do
-	}
 	switch d.Status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
