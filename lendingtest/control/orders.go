@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -123,8 +122,6 @@ func decode[T any](text []byte) (v T, err error) {
 	err = plain.Unmarshal(first, &v)
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the Go type, which means nothing in other languages
 		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
-	} else if err != nil && strings.Contains(err.Error(), `unknown field "delay"`) {
-		return v, errors.New(`the body: unknown field "delay"; use delayBefore, before the execution, or answerDelay, after it`)
 	} else if err != nil {
 		return v, fmt.Errorf("the body: %w", err)
 	}
