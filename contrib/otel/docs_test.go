@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 
 	"github.com/lendingapi/lending-go"
@@ -25,21 +24,11 @@ var credentials = lending.Credentials{
 	Password: lending.NewSecret(lendingtest.AdministratorPassword),
 }
 
-// late is an observer that is older than the global providers, as in programs whose set-up comes late.
-// Package otel tells old instruments of the first providers only, so the observer is made once.
-var late = sync.OnceValues(func() (observer, *telemetry) {
-	_, attempt := lendingotel.Observer(lendingotel.WithTracerProvider(nil), lendingotel.WithMeterProvider(nil))
-	tel := newTelemetry()
-	otel.SetTracerProvider(tel.tracers)
-	otel.SetMeterProvider(tel.meters)
-	return attempt, tel
-})
-
 // The code block of the package documentation and of contrib/README.md, with the global providers.
 func TestDocumentation(t *testing.T) {
-	attempt, tel := late()
-	tel.spans.Reset()
-	service := newService(t)
+	service, tel := newService(t), newTelemetry()
+	otel.SetTracerProvider(tel.tracers)
+	otel.SetMeterProvider(tel.meters)
 	baseURL := service.URL
 	client, err := lending.New(baseURL,
 		lending.WithCredentials(credentials),
@@ -49,10 +38,9 @@ func TestDocumentation(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	require.NoError(t, client.Session().SignIn(t.Context()))
-	observed(t.Context(), attempt, lending.Call{Method: http.MethodGet, Route: "/old"})
 	spans := tel.spans.GetSpans()
-	require.Len(t, spans, 3)
-	for i, want := range []string{"POST /api/Authenication/login", "call POST /api/Authenication/login", "GET /old"} {
+	require.Len(t, spans, 2)
+	for i, want := range []string{"POST /api/Authenication/login", "call POST /api/Authenication/login"} {
 		require.Equal(t, want, spans[i].Name)
 	}
 	metrics, _ := tel.histograms(t)
