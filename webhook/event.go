@@ -41,28 +41,18 @@ const byteOrderMark = "\xEF\xBB\xBF"
 func Parse(body []byte) (*Event, error) {
 	text, marked := bytes.CutPrefix(body, []byte(byteOrderMark))
 	e := &Event{Record: lending.NewRecord(text), marked: marked}
-	var misfit error
-	valid := jsonsplit.ValidMembers(text, func(name []byte, at jsonsplit.Span) {
-		if err := e.set(name, text[at.From:at.To]); err != nil {
-			misfit = err
-		}
-	})
-	switch {
-	case !valid:
-		return nil, errNotEvent
-	case misfit != nil:
-		return nil, misfit
-	case e.Name == "":
+	valid := jsonsplit.ValidMembers(text, func(name []byte, at jsonsplit.Span) { e.set(name, text[at.From:at.To]) })
+	if !valid || e.Name == "" {
 		return nil, errNotEvent
 	}
 	return e, nil
 }
 
-var errNotEvent = errors.New("lending/webhook: event: want a JSON object with the member webhookEvent")
+var errNotEvent = errors.New("lending/webhook: event: want a JSON object with the member webhookEvent, a string")
 
 // set sets the field for a member of the envelope. As in encoding/json, the last of several
 // members with the same name counts, and null changes nothing.
-func (e *Event) set(name, raw []byte) error {
+func (e *Event) set(name, raw []byte) {
 	switch field := string(name); {
 	case strings.EqualFold(field, "data"):
 		e.Data = lending.NewRecord(raw)
@@ -75,17 +65,13 @@ func (e *Event) set(name, raw []byte) error {
 			e.ID = uuid.UUID{} // instead of the bytes before the mistake
 		}
 	case strings.EqualFold(field, "webhookEvent"):
-		text, err := jsonsplit.Text(raw)
-		if err != nil {
-			return errors.New("lending/webhook: event: webhookEvent: want a string, got " + jsonsplit.Kind(raw))
-		}
+		text, _ := jsonsplit.Text(raw)
 		e.Name = lending.EventName(text)
 	case strings.EqualFold(field, "creationTimeUtc"):
 		var created lending.Time
 		_ = created.UnmarshalJSON(raw)
 		e.Created = created.Time
 	}
-	return nil
 }
 
 // Body returns the bytes of the body as received. Store these bytes, unchanged: signature and

@@ -179,11 +179,8 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused := h.receive(w, r, &d); refused != nil {
 		d.Status, d.Err = refused.status, refused.err
 	}
-	switch d.Status {
-	case http.StatusMethodNotAllowed:
+	if d.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
-	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
-		w.Header().Set("Connection", "close") // do not read the rest of the body
 	}
 	w.WriteHeader(d.Status)
 	d.Duration = time.Since(start)

@@ -54,7 +54,7 @@ func SetsAsideWhatIsNoEvent(t *testing.T, inbox fullInbox) {
 	WantCounts(t, inbox, webhook.InboxCounts{Running: 1, DeadLetters: 1})
 	letters, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 	must(t, "dead letters", err)
-	const cause = "lending/webhook: event: want a JSON object with the member webhookEvent"
+	const cause = "lending/webhook: event: want a JSON object with the member webhookEvent, a string"
 	if len(letters) != 1 || letters[0].Cause != cause || letters[0].Tries != 1 {
 		t.Fatalf("dead letters: got %+v, want one with 1 try and the cause %q", letters, cause)
 	}
