@@ -2,6 +2,7 @@ package order_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,11 +39,15 @@ type backend struct {
 	service  *lendingtest.Service
 	opts     []lending.Option
 	table    *order.Table
-	worker   *orders.Worker
-	password func(sending int, loan string) string // entered by the customer
+	password func(sending int, loan string) string // entered by the customer, or "" before
+	lock     func(ctx context.Context, order string) (func(), error)
+	chaos    *chaos // nil for a quiet run
+	entries  store.Store
+	tokens   lending.TokenStore
 
 	mu       sync.Mutex
-	stops    int // results without a retry
+	entered  map[int]string // by sending
+	stops    int            // results without a retry
 	persons  int
 	consumer http.Handler
 }
@@ -85,7 +90,14 @@ var ends = []struct {
 		state: order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1,
 	},
 	{
-		name: "offer expired each time", prepare: func(b *backend) { b.expireAt(onboarding.Sign, 3) },
+		name: "offer expired, with a decision after 20 seconds", prepare: func(b *backend) {
+			b.service.SetDecision(lendingtest.Decision{After: 20 * time.Second})
+			b.expireAt(onboarding.Sign, 1)
+		},
+		state: order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1,
+	},
+	{
+		name: "offer expired each time", prepare: func(b *backend) { b.expireAt(onboarding.Sign, -1) },
 		state: order.Over, reason: "OfferExpired", stops: 3,
 		counts: with(before(onboarding.Sign), onboarding.Process, 3),
 	},
@@ -106,6 +118,17 @@ var ends = []struct {
 	{
 		name: "wrong password", prepare: func(b *backend) { b.enterFirst(func(string) string { return "000000" }) },
 		state: order.Done, stops: 1,
+	},
+	{
+		name: "wrong password twice", prepare: func(b *backend) {
+			b.password = func(sending int, loan string) string {
+				if sending < 2 {
+					return "000000"
+				}
+				return b.service.OTP(loan)
+			}
+		},
+		state: order.Done, stops: 2,
 	},
 	{
 		name: "replaced password", prepare: func(b *backend) {
@@ -234,7 +257,7 @@ func TestEveryOrderEnds(t *testing.T) {
 						}
 					}
 					b.service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", f.fault)
-					b.run(end.lasts + 90*time.Minute)
+					b.run(1, end.lasts+90*time.Minute)
 					o := b.table.Get(id)
 					assert.Equal(t, end.state, o.State)
 					assert.Contains(t, o.Reason, end.reason)
@@ -268,41 +291,60 @@ func inBackend(t *testing.T, framework string, test func(b *backend)) {
 		all, _ := order.Orders(1)
 		b.T, b.service, b.table = t, service, order.NewTable(all...)
 		b.password = func(_ int, loan string) string { return service.OTP(loan) }
+		b.entries, b.tokens, b.entered = store.NewMemory(), lending.NewMemoryTokenStore(), map[int]string{}
 		test(b)
 	}, lendingtest.WithDeliveryClient(deliver), lendingtest.WithTokenLifetime(time.Hour),
 		lendingtest.WithFramework(framework))
 }
 
-// run carries the order out, for so long at most.
-func (b *backend) run(longest time.Duration) {
-	log := fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
-	client := fake.SignIn(b.T, b.service, nil, append(b.opts, lending.WithIdempotency(log))...)
-	partner := &order.Partner{
-		Client: client, Log: log,
-		Ask: func(_ context.Context, _ order.Order, loan lending.LoanID, sending int) (lending.Secret, error) {
-			return lending.NewSecret(b.password(sending, loan.String())), nil
-		},
-	}
-	b.worker = fake.Must(partner.Worker(b.table, &orders.Options{Report: b.report}))
-	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
-	consumer := fake.Must(webhook.NewConsumer(client, target,
-		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(),
-		b.worker.OnEvent(b.table.Of), &webhook.ConsumerOptions{Check: log.Check, Sweep: log.Sweep}))
-	b.consumer = consumer
+// run carries the order out, for so long at most, in one replica or more. The consumer is a process of
+// its own.
+func (b *backend) run(replicas int, longest time.Duration) {
 	ctx, stop := context.WithTimeout(b.Context(), longest)
 	defer stop()
 	var running sync.WaitGroup
+	fleet := make([]*replica, replicas)
+	for i := range fleet {
+		fleet[i] = b.start(ctx, &running)
+	}
+	about := b.start(ctx, nil)
+	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	handle := func(ctx context.Context, event *webhook.Event) (err error) {
+		for _, each := range fleet {
+			err = errors.Join(err, each.worker.OnEvent(b.table.Of)(ctx, event))
+		}
+		return err
+	}
+	consumer := fake.Must(webhook.NewConsumer(about.client, target,
+		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(),
+		handle, &webhook.ConsumerOptions{Check: about.log.Check, Sweep: about.log.Sweep}))
+	b.consumer = consumer
 	running.Go(func() { require.NoError(b, consumer.Run(ctx, nil)) })
-	running.Go(func() { _ = b.worker.Run(ctx) })
 	for ctx.Err() == nil && b.table.Get(id).State == order.Open {
 		bubble.Elapse(10 * time.Second)
+		if b.chaos != nil && b.chaos.float() < 0.2 {
+			i := b.chaos.intN(replicas)
+			fleet[i].kill()
+			fleet[i] = b.start(ctx, &running)
+		}
+		b.decide(about.log)
 	}
 	bubble.Elapse(2 * time.Minute) // no further step
 	stop()
 	running.Wait()
 	require.NoError(b, b.service.Wait(context.WithoutCancel(b.Context())))
-	open := fake.Must(log.Keys(b.Context(), idempotency.Filter{States: idempotency.InDoubtStates()}))
+	open := fake.Must(about.log.Keys(b.Context(), idempotency.Filter{States: idempotency.InDoubtStates()}))
 	assert.Empty(b, open, "an operator sees nothing")
+}
+
+// ask is the customer, who enters a password for each sending once.
+func (b *backend) ask(sending int, loan string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entered[sending] == "" {
+		b.entered[sending] = b.password(sending, loan)
+	}
+	return b.entered[sending]
 }
 
 func (b *backend) report(r orders.Result) {

@@ -58,22 +58,24 @@ func (p *Partner) Worker(table *Table, opts *orders.Options) (worker *orders.Wor
 // end ends the order after an error without a retry. Another replica, or a process that died, may have
 // confirmed the withdrawal: such an order is done, or waits until the log knows.
 func (p *Partner) end(ctx context.Context, o *Order, err error) error {
-	switch confirmed, failed := p.confirmed(ctx, *o); {
+	switch confirmed, failed := p.outcome(ctx, *o, "confirm"); {
 	case failed != nil:
 		return failed
 	case confirmed == lending.OutcomeDone:
 		o.State = Done
 	case confirmed == lending.OutcomeUnknown:
-		return fmt.Errorf("%w; later: %v", idempotency.ErrInDoubt, err) //nolint:errorlint // err says stop
+		return fmt.Errorf("%w: not over with: %v", errConfirming, err) //nolint:errorlint // err says stop
 	default:
 		o.End(err)
 	}
 	return nil
 }
 
-// confirmed tells whether the confirmation of the withdrawal has happened, as far as the log knows.
-func (p *Partner) confirmed(ctx context.Context, o Order) (lending.Outcome, error) {
-	recorded, err := p.Log.Lookup(ctx, o.ID+"/confirm")
+var errConfirming = errors.New("the confirmation of the withdrawal may have happened; the log will know")
+
+// outcome tells whether a mutation of the order has happened, as far as the log knows.
+func (p *Partner) outcome(ctx context.Context, o Order, mutation string) (lending.Outcome, error) {
+	recorded, err := p.Log.Lookup(ctx, o.ID+"/"+mutation)
 	if err != nil {
 		return lending.OutcomeUnknown, err
 	}
@@ -203,8 +205,8 @@ func (p *Partner) findLoan(ctx context.Context, customer lending.CustomerID, app
 // withdraw withdraws the money, and reports whether the withdrawal is confirmed: not as long as the
 // customer has to enter a password.
 func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (confirmed bool, err error) {
-	known, err := p.confirmed(ctx, o)
-	if err != nil || known == lending.OutcomeDone { // a confirmed withdrawal takes no other password
+	known, err := p.outcome(ctx, o, "confirm")
+	if err != nil || known == lending.OutcomeDone { // what is confirmed is not asked for again
 		return err == nil, err
 	}
 	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
@@ -216,8 +218,15 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	if err != nil {
 		return false, err
 	}
-	if o.Passwords > 0 && known == lending.OutcomeNotSent { // the last password was wrong, replaced or expired
-		if _, err := p.Client.Loans.ResendWithdrawalOTP(o.key(ctx, fmt.Sprint("password/", o.Passwords)), loan); err != nil {
+	if o.Passwords > 0 { // the last password was wrong, replaced or expired
+		resend := fmt.Sprint("password/", o.Passwords)
+		switch sent, err := p.outcome(ctx, o, resend); {
+		case err != nil:
+			return false, err
+		case sent != lending.OutcomeDone && known == lending.OutcomeUnknown: // with an earlier password
+			return false, errConfirming
+		}
+		if _, err := p.Client.Loans.ResendWithdrawalOTP(o.key(ctx, resend), loan); err != nil {
 			return false, err
 		}
 	}

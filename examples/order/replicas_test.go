@@ -1,0 +1,203 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/examples/order"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/longrun"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/seeds"
+	"github.com/lendingapi/lending-go/orders"
+)
+
+// replica is a process of the partner. After its end it reaches neither the service nor the log.
+type replica struct {
+	store.Store
+
+	of     *backend
+	dead   atomic.Bool
+	stop   context.CancelFunc
+	log    *idempotency.Log
+	client *lending.Client
+	worker *orders.Worker
+}
+
+// start starts a replica. Without running it has no worker.
+func (b *backend) start(ctx context.Context, running *sync.WaitGroup) *replica {
+	r := &replica{Store: b.entries, of: b}
+	r.log = fake.Must(idempotency.NewLog(r, &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
+	opts := append(slices.Clone(b.opts), lending.WithIdempotency(r.log), lending.WithTokenStore(b.tokens))
+	if running != nil {
+		opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: r}))
+	}
+	r.client = fake.SignIn(b.T, b.service, nil, opts...)
+	partner := &order.Partner{
+		Client: r.client, Log: r.log,
+		Ask: func(_ context.Context, _ order.Order, loan lending.LoanID, sending int) (lending.Secret, error) {
+			return lending.NewSecret(b.ask(sending, loan.String())), nil
+		},
+	}
+	r.worker = fake.Must(partner.Worker(b.table, &orders.Options{Report: b.report, Lock: b.lock}))
+	ctx, r.stop = context.WithCancel(ctx)
+	if running != nil {
+		running.Go(func() { _ = r.worker.Run(ctx) })
+	}
+	return r
+}
+
+func (r *replica) kill() {
+	r.dead.Store(true)
+	r.stop()
+}
+
+var errDead = errors.New("the process has ended")
+
+func (r *replica) Load(ctx context.Context, key string) (*store.Entry, error) {
+	if r.dead.Load() {
+		return nil, errDead
+	}
+	return r.Store.Load(ctx, key)
+}
+
+func (r *replica) Save(ctx context.Context, entry store.Entry) error {
+	if r.dead.Load() {
+		return errDead
+	}
+	return r.Store.Save(ctx, entry)
+}
+
+// RoundTrip sends a request of the replica. In a chaos each request takes a while, and some fail.
+func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
+	c, send := r.of.chaos, r.of.service.Transport().RoundTrip
+	if c == nil {
+		return send(request)
+	}
+	if err := backoff.Sleep(request.Context(), time.Duration(c.float()*float64(time.Second))); err != nil {
+		return nil, err
+	}
+	fails := c.faults > 0 && request.Method+" "+request.URL.Path != "POST /api/Authenication/login" && c.float() < c.faults
+	if r.dead.Load() || fails && c.intN(3) == 0 {
+		return nil, errDead
+	}
+	response, err := send(request)
+	if err == nil && (r.dead.Load() || fails) {
+		_ = response.Body.Close()
+		return nil, errDead
+	}
+	return response, err
+}
+
+// chaos has the responses of replicas come late, and a share of them get lost. Replicas are killed.
+type chaos struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	faults float64
+}
+
+func (c *chaos) float() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.random.Float64()
+}
+
+func (c *chaos) intN(n int) int { return int(c.float() * float64(n)) }
+
+// decide is a person, who is needed for a lost rejection: the mutation has not happened.
+func (b *backend) decide(log *idempotency.Log) {
+	if b.chaos == nil {
+		return
+	}
+	keys := fake.Must(log.Keys(b.Context(), idempotency.Filter{States: []store.State{store.NeedsReview}}))
+	for _, key := range keys {
+		if key.NotHappenedAfter > 0 {
+			continue
+		}
+		assert.Zero(b, b.service.Executed(key.Route), key.Route)
+		verdict := idempotency.Resolution{By: "kim", Why: "it is not there", Verdict: idempotency.NotHappened(), Sends: key.Sends}
+		require.NoError(b, log.Resolve(b.Context(), key.Key, verdict))
+	}
+}
+
+// memoryLock is a lock of two replicas in a process.
+func memoryLock() func(context.Context, string) (func(), error) {
+	var mu sync.Mutex
+	return func(context.Context, string) (func(), error) {
+		if !mu.TryLock() {
+			return nil, orders.ErrBusy
+		}
+		return mu.Unlock, nil
+	}
+}
+
+// TestEveryOrderEndsInTwoReplicas takes an order to each end in two replicas, whose steps overlap, with and
+// without a lock. In a chaos, responses get lost and replicas are killed. The money moves once if the order
+// is done, and not otherwise: in a long run for 3,000 orders.
+func TestEveryOrderEndsInTwoReplicas(t *testing.T) {
+	t.Parallel()
+	first, runs := seeds.FromEnvironment(t, seeds.Variable, 1), 1
+	if longrun.Wanted() {
+		runs = 51 // of 60 orders
+	}
+	var all, done, early atomic.Int64
+	t.Run("ends", func(t *testing.T) {
+		for _, end := range ends {
+			if end.lasts > 0 || end.older { // the order waits for others most of the time, or needs another client
+				continue
+			}
+			for _, lock := range []string{"lock", "no lock"} {
+				for _, faults := range []float64{0, 0.05} {
+					t.Run(end.name+"/"+lock+either(faults > 0, "/chaos", ""), func(t *testing.T) {
+						t.Parallel()
+						for seed := first; seed < first+runs; seed++ {
+							inBackend(t, "", func(b *backend) {
+								end.prepare(b)
+								b.chaos = &chaos{random: rand.New(rand.NewPCG(uint64(seed), 0)), faults: faults}
+								if lock == "lock" {
+									b.lock = memoryLock()
+								}
+								b.run(2, end.lasts+6*time.Hour)
+								o, paid := b.table.Get(id), b.service.Executed(onboarding.Confirm)
+								all.Add(1)
+								if o.State == order.Done {
+									done.Add(1)
+								}
+								require.Equal(t, o.State == order.Done, paid == 1, "seed %d: %+v, paid %d times", seed, o, paid)
+								if o.State == order.Over && o.State != end.state && faults > 0 {
+									early.Add(1)
+									return // a doubt has lasted longer than a password or an offer
+								}
+								require.Equal(t, end.state, o.State, "seed %d: %+v", seed, o)
+								assert.Contains(t, o.Reason, end.reason)
+							})
+						}
+					})
+				}
+			}
+		}
+	})
+	t.Logf("%d orders, %d done, each with one withdrawal; %d over, each without; %d of these by a password or an offer "+
+		"that expired in a doubt", all.Load(), done.Load(), all.Load()-done.Load(), early.Load())
+}
+
+func either(is bool, a, b string) string {
+	if is {
+		return a
+	}
+	return b
+}
