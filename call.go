@@ -116,7 +116,7 @@ func (c *call) judge(result reflect.Value) error {
 	if err := c.failure(); err != nil {
 		return err
 	}
-	if c.isCheck() && !c.request.shows(&c.answer) {
+	if c.isCheck() && !c.shows() {
 		return c.failed(errNoValue)
 	}
 	return c.lost(c.request.proof.decode(&c.answer, c.request.effect, result))

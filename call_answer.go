@@ -126,12 +126,6 @@ func (p *proof) doubt(a *answer) error {
 	return nil
 }
 
-// shows reports whether the 2xx answer to a check shows records, or their absence: a gateway in
-// maintenance can answer with an empty response.
-func (r *request) shows(a *answer) bool {
-	return a.StatusCode == http.StatusOK && len(a.content().body) > 0 || a.StatusCode == http.StatusNoContent && r.noneIs204
-}
-
 // doubtOfBatch returns why the list in body does not prove that all records of a batch exist.
 func doubtOfBatch(body []byte, sent int) error {
 	n := 0

@@ -24,7 +24,7 @@ type request struct {
 	also      checker // rules besides those of path, query and body; nil for none
 	anonymous bool
 	token     Token // instead of the client's own
-	noneIs204 bool  // the service answers 204 for a missing record: see docs/assumptions.md
+	noneIs204 bool  // the service answers 204 for a missing record: see docs/dev/assumptions.md
 	signIn    bool  // the response holds a token, which no layer may see
 	proof     proof
 

@@ -257,6 +257,16 @@ func (x *exchange) isMissing() bool {
 	return ok && x.request.effect == Read && x.answer.StatusCode == status && x.err == nil && len(x.answer.Body) == 0
 }
 
+// shows reports whether the 2xx answer to a check shows records, or their absence: a gateway in
+// maintenance can answer with an empty response. [WithMissing] replaces the assumption about 204.
+func (x *exchange) shows() bool {
+	if x.answer.StatusCode == http.StatusNoContent {
+		measured, ok := x.settings.missing[x.request.path]
+		return measured == http.StatusNoContent || !ok && x.request.noneIs204
+	}
+	return x.answer.StatusCode == http.StatusOK && len(x.answer.content().body) > 0
+}
+
 // hintMissing names the option for an empty 404.
 func (x *exchange) hintMissing() string {
 	for read, path := range readRoutes {

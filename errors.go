@@ -232,7 +232,7 @@ func outcomes(err error) []Outcome {
 // three responses for a missing record, and does not publish which read uses which:
 //
 //   - 204, null or an empty body in place of a record: [ErrNoContent]. In a check of an idempotency
-//     layer an empty body is an error, and so is a 204 unless docs/assumptions.md has it
+//     layer an empty body is an error, and so is a 204 unless docs/dev/assumptions.md or [WithMissing] has it
 //   - 404 with a problem record of the service
 //   - 400 with a problem record of the service that names no field
 //

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/lendingapi/lending-go/internal/account"
@@ -171,9 +172,9 @@ func WithObserver(call, attempt func(context.Context, Call) (context.Context, fu
 }
 
 // WithMissing says that the service answers read, for example "Customers.GetByEmail", with an empty
-// response of this status, 400 or 404, if the record is missing: [IsNotFound] then reports it, and so
-// do the checks of package idempotency. Set the option if lending-probe prints it. ASP.NET Core before
-// 3.0 answers an unknown path in the same way.
+// response of this status, 204, 400 or 404, if the record is missing: [IsNotFound] then reports it, and
+// so do the checks of package idempotency, which then believe no other empty response of this read. Set
+// the option if lending-probe prints it. ASP.NET Core before 3.0 answers an unknown path in the same way.
 //
 // The price: an empty response of a gateway counts as a missing record too. With an idempotency key a
 // mutation can then run twice, if a gateway without the route of the service answers its check.
@@ -181,7 +182,8 @@ func WithMissing(read string, status int) Option {
 	return func(c *config) error {
 		var rules checks
 		rules.that(readRoutes[read] != "", "read", CodeFormat, `must be a read, for example "Customers.GetByEmail"`)
-		rules.that(status == http.StatusBadRequest || status == http.StatusNotFound, "status", CodeRange, "must be 400 or 404")
+		statuses := []int{http.StatusNoContent, http.StatusBadRequest, http.StatusNotFound}
+		rules.that(slices.Contains(statuses, status), "status", CodeRange, "must be 204, 400 or 404")
 		if err := rules.err("", ""); err != nil {
 			return err
 		}

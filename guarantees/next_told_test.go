@@ -69,8 +69,8 @@ func newDesk(t *testing.T, service *lendingtest.Service) *desk {
 	return d
 }
 
-func (d *desk) signIn(change func(*lending.Credentials)) {
-	d.client = fake.SignIn(d.t, d.Service, change, lending.WithIdempotency(d.log))
+func (d *desk) signIn(change func(*lending.Credentials), opts ...lending.Option) {
+	d.client = fake.SignIn(d.t, d.Service, change, append(opts, lending.WithIdempotency(d.log))...)
 }
 
 func (d *desk) create(key string) error {

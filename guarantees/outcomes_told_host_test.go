@@ -2,14 +2,18 @@ package guarantees_test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -23,6 +27,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // exchange is a response of a host as it went over the wire: see testdata/README.md.
@@ -38,15 +43,27 @@ type exchange struct {
 	}
 }
 
-func exchanges(t *testing.T) []exchange {
+// recording has the responses, and the webhooks.
+type recording struct {
+	Exchanges []exchange
+	Webhooks  []struct {
+		Name, Secret string
+		Request      struct {
+			Headers map[string]string
+			Body    string
+		}
+	}
+}
+
+func recordings(t *testing.T) (all recording) {
 	t.Helper()
 	const file = "../testdata/host/exchanges.json"
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var recorded struct{ Exchanges []exchange }
-	require.NoError(t, json.Unmarshal(text, &recorded), file)
-	require.NotEmpty(t, recorded.Exchanges, file)
-	return recorded.Exchanges
+	require.NoError(t, json.Unmarshal(text, &all), file)
+	require.NotEmpty(t, all.Exchanges, file)
+	require.NotEmpty(t, all.Webhooks, file)
+	return all
 }
 
 func (e exchange) body() string { return cmp.Or(string(e.Response.BodyBase64), e.Response.Body) }
@@ -121,12 +138,16 @@ func TestResponsesOfTheHost(t *testing.T) {
 		"ErrUnauthorized": lending.ErrUnauthorized, "ErrForbidden": lending.ErrForbidden,
 		"ErrRateLimited": lending.ErrRateLimited,
 	}
-	for _, e := range exchanges(t) {
+	for _, e := range recordings(t).Exchanges {
 		t.Run(e.Form+": "+e.Name, func(t *testing.T) {
 			t.Parallel()
 			name := e.method(routes)
-			client := wire.NewClient(t, e.play(t), withToken)
+			var logged bytes.Buffer
+			logger := slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			client := wire.NewClient(t, e.play(t), withToken, lending.WithLogger(logger))
 			result, err := catalog.Calls[name](t.Context(), client)
+			assert.NotEmpty(t, logged.String())
+			assert.NotContains(t, logged.String(), `\n`, "a line of a log has no break")
 			outcome, _, _ := strings.Cut(strings.NewReplacer(";", ",", ":", ",", " for", ",").Replace(e.Means), ",")
 			require.Equal(t, outcome, lending.OutcomeOf(err).String(), "%s: %v", name, err)
 			assert.Equal(t, strings.HasSuffix(e.Means, ", IsNotFound"), lending.IsNotFound(err), "%v", err)
@@ -150,6 +171,41 @@ func TestResponsesOfTheHost(t *testing.T) {
 					assert.Contains(t, named, strings.TrimSpace(field))
 				}
 			}
+		})
+	}
+}
+
+// TestWebhookOfTheHost delivers each recorded webhook byte for byte.
+func TestWebhookOfTheHost(t *testing.T) {
+	t.Parallel()
+	for _, w := range recordings(t).Webhooks {
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			var got *webhook.Event
+			receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(w.Secret)),
+				func(_ context.Context, event *webhook.Event) error { got = event; return nil }, nil)
+			require.NoError(t, err)
+			for _, test := range []struct {
+				body   string
+				status int
+			}{{w.Request.Body + " ", http.StatusUnauthorized}, {w.Request.Body, http.StatusNoContent}} {
+				request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webhooks", strings.NewReader(test.body))
+				for name, value := range w.Request.Headers {
+					request.Header.Set(name, value)
+				}
+				response := httptest.NewRecorder()
+				receiver.ServeHTTP(response, request)
+				assert.Equal(t, test.status, response.Code)
+			}
+			var sent struct {
+				WebhookEvent    lending.EventName
+				Data            json.RawMessage
+				CreationTimeUTC time.Time
+			}
+			require.NoError(t, json.Unmarshal([]byte(w.Request.Body), &sent))
+			assert.Equal(t, sent.WebhookEvent, got.Name)
+			assert.Equal(t, string(sent.Data), string(got.Data.Raw()))
+			assert.Equal(t, sent.CreationTimeUTC, got.Created)
 		})
 	}
 }

@@ -58,24 +58,30 @@ func TestEmptyAnswerShowsNoAbsence(t *testing.T) {
 }
 
 // TestEmptyAnswerShowsNoMissingCustomer has the read by e-mail address answer without a customer. The list of
-// assumptions has 204 for this read.
+// assumptions has 204 for this read; WithMissing says otherwise.
 func TestEmptyAnswerShowsNoMissingCustomer(t *testing.T) {
 	for _, test := range []struct {
-		status  int
-		body    string
-		isFound bool
+		status   int
+		body     string
+		isFound  bool
+		measured int // of WithMissing
 	}{
-		{200, "", false},
-		{200, " ", false},
-		{202, "", false},
-		{205, "", false},
-		{204, "", true},
-		{200, "null", true},
-		{404, `{"title":"Not Found"}`, true},
+		{200, "", false, 0},
+		{200, " ", false, 0},
+		{202, "", false, 0},
+		{205, "", false, 0},
+		{204, "", true, 0},
+		{204, "", true, 204},
+		{204, "", false, 404},
+		{200, "null", true, 404},
+		{404, `{"title":"Not Found"}`, true, 0},
 	} {
-		t.Run(fmt.Sprintf("%d %q", test.status, test.body), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %q %d", test.status, test.body, test.measured), func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				d := newDesk(t, service)
+				if test.measured != 0 {
+					d.signIn(nil, lending.WithMissing("Customers.GetByEmail", test.measured))
+				}
 				service.Answer(fake.EmailRoute, wire.Answer(test.status, test.body))
 				_, err := d.client.Applications.CreateCustomer(lending.WithIdempotencyKey(d.ctx, "k"), fake.Newcomer())
 				if test.isFound {

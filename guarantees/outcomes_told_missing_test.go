@@ -54,7 +54,7 @@ func TestMissingRecordsAsMeasured(t *testing.T) {
 			})
 		}
 	}
-	_, err := lending.New("https://lending.example", lending.WithMissing("Loans.Get", 204))
+	_, err := lending.New("https://lending.example", lending.WithMissing("Loans.Get", 200))
 	assert.Equal(t, "status range", catalog.Refused(t, err))
 }
 

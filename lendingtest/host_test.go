@@ -104,6 +104,7 @@ func TestRefusalsHaveTheFormsOfTheFramework(t *testing.T) {
 		email        = "GET /api/Customer/get-customer-by-email?email=x@example.com"
 		record       = `\{"status":404,"title":"Not Found","traceId":"[0-9-]+","type":"https://.*-15\.5\.5"\}`
 		upload       = "POST /api/Application/submit-bankstatement-document/{application}?fileName=a 7"
+		long         = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 		own          = `400 application/json .*"errorCode":"InvalidDocument".*"errors":\[\].*`
 	)
 	for _, test := range []struct{ framework, name, request, want string }{ // want: status, content type and body
@@ -116,6 +117,8 @@ func TestRefusalsHaveTheFormsOfTheFramework(t *testing.T) {
 		{"2.3", "fields in a list", "POST /api/ApplicationBulk/create-customers [{}]", `400 .*"\[0\]\.Email":.*`},
 		{"2.3", "parameter", loan + "7", `400 application/json \{"loanId":\[".*"\]\}`},
 		{"2.3", "of a POST", "POST /api/Application/quick-test/7 {}", `400 application/json \{"applicationId":\[".*"\]\}`},
+		{"2.3", "of the query", "POST /api/Application/create-application?sendLink=x {}", `400 .*"sendLink":\[.*`},
+		{"2.3", "two of a field", create + `{"email":"` + long + `"}`, `400 .*"Email":\[".*","[^\]]*"\].*`},
 		{"2.3", "type in the body", create + `{"email":7}`, `400 application/json \{"email":\[".*"\]\}`},
 		{"2.3", "no JSON", create + `{`, `400 application/json \{"":\[".*"\]\}`},
 		{"2.3", "verdict of the service", upload, own},

@@ -262,3 +262,21 @@ func TestMediaTypeShowsNoValue(t *testing.T) {
 		})
 	}
 }
+
+// TestFormOfRefusalsNotMetIsNoChange compares facts of two runs: only the forms of refusals are a set.
+func TestFormOfRefusalsNotMetIsNoChange(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		fact, was, is string
+		changed       bool
+	}{
+		{"problem record: 400", "application/json array, empty", "empty", false},
+		{"problem record: 400", "empty", "application/json array, empty", true},
+		{"webhook events", "WB_A, WB_B", "WB_A", true},
+	} {
+		t.Run(test.fact+" "+test.is, func(t *testing.T) {
+			was, is := &Service{Facts: map[string]string{test.fact: test.was}}, &Service{Facts: map[string]string{test.fact: test.is}}
+			assert.Equal(t, test.changed, len(differences(was, is)) > 0)
+		})
+	}
+}
