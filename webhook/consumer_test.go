@@ -347,9 +347,12 @@ func TestConsumerServesHTTPSWithACertificate(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			consumer := fake.Must(webhook.NewConsumer(client, target,
-				lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(), acceptAll, nil))
+				lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"},
+				webhook.NewMemoryInbox(), acceptAll, nil))
 			address, ended := make(chan string, 1), make(chan error, 1)
-			server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer, TLSConfig: test.config, ReadHeaderTimeout: time.Minute}
+			server := &http.Server{
+				Addr: "127.0.0.1:0", Handler: consumer, TLSConfig: test.config, ReadHeaderTimeout: time.Minute,
+			}
 			server.BaseContext = func(l net.Listener) context.Context {
 				address <- l.Addr().String()
 				return t.Context()

@@ -158,7 +158,10 @@ func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context
 				w.group.Go(func() {
 					longer, stop := lasting(ctx)
 					defer stop()
-					for !w.recorded(longer, end) && backoff.Sleep(ctx, w.Timeout) == nil {
+					for !w.recorded(longer, end) {
+						if backoff.Sleep(ctx, w.Timeout) != nil {
+							return
+						}
 					}
 				})
 			}
