@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -76,6 +77,26 @@ func (d *desk) loseUploads(keys ...string) {
 	}
 }
 
+// audit audits a loan with withdrawals of another program, and an application that fails to be read.
+func (d *desk) audit(withdrawals int) {
+	d.Helper()
+	loan := d.service.AddLoan(lendingtest.Loan{Withdrawals: make([]lendingtest.Withdrawal, min(withdrawals, 30))})
+	d.service.UpdateLoan(loan.ID, func(l *lendingtest.Loan) {
+		for i := range l.Withdrawals {
+			l.Withdrawals[i].ID = uuid.NewString()
+		}
+	})
+	_, _ = d.client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(d.Context(), "order-1/otp"),
+		fake.Must(lending.ParseLoanID(loan.ID)))
+	d.service.Fail("GET /api/ApplicationApproval/get-all-applicants/{applicationId}",
+		lendingtest.Fault{Status: http.StatusBadGateway, Times: 10})
+	for _, err := range d.log.Audit(d.Context(), idempotency.AuditOptions{
+		From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour), Client: d.client,
+	}) {
+		require.NoError(d, err)
+	}
+}
+
 // setAside makes dead letters of events.
 func (d *desk) setAside(name string, cause error, count int) {
 	d.Helper()
@@ -103,6 +124,7 @@ func TestOpsPage(t *testing.T) {
 				d.setAside("a\u202eb\u2066c", errors.New("\u202elost"), 1)
 				d.setAside(hostile, errors.New(hostile), 1)
 				d.loseUploads("order/" + hostile[:200])
+				d.audit(test.letters)
 			}
 			var keys []string
 			for n := 1; n < test.keys; n++ {
