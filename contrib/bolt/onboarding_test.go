@@ -25,7 +25,7 @@ func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	longrun.Kills(t)
 	for _, framework := range []string{"", "2.3"} {
 		t.Run("framework "+framework, func(t *testing.T) {
-			how := onboardingtest.How{Replicas: 1, Framework: framework}
+			how := onboardingtest.How{Replicas: 1, Framework: framework, Open: openForWorker}
 			onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), how)
 		})
 	}

@@ -71,6 +71,7 @@ func killWorkers(t *testing.T, how onboardingtest.How, between func(url string))
 			between(url)
 		}
 	}
+	how.Open = openForWorker
 	onboardingtest.Kill(t, url, how)
 	t.Logf("PostgreSQL killed and restarted %d times", restarts)
 }

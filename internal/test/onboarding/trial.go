@@ -55,6 +55,9 @@ type Trial struct {
 	// ends when all orders are done. Its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
+	// Ended is called with the address of the service after the last command, without further faults; nil for nothing.
+	Ended func(ctx context.Context, address string) error
+
 	// Refused reports from the output of a worker that gave up whether another worker takes over; nil
 	// for never.
 	Refused func(said string) bool
@@ -112,6 +115,12 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	after := time.Since(r.start) - time.Duration(r.trouble.Load())
 	if err := r.service.Wait(ctx); err != nil { // for late commands
 		return Result{}, err
+	}
+	if r.Ended != nil {
+		r.service.ClearFaults()
+		if err := r.Ended(ctx, server.URL); err != nil {
+			return Result{}, err
+		}
 	}
 	result := Result{
 		Elapsed: time.Since(r.start), After: after, Kills: r.kills, Lost: int(r.lost.Load()), State: r.service.Snapshot(),

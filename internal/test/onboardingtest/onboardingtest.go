@@ -92,6 +92,8 @@ type How struct {
 	// address of a moving service.
 	Earlier string // "" for the program of today
 	Moves   bool
+	// Open opens the log after the end, for an audit.
+	Open func(entries string) (store.Store, func() error, error)
 	// Framework is of lendingtest.WithFramework.
 	Framework string
 }
@@ -114,6 +116,7 @@ func Kill(t *testing.T, entries string, how How) {
 	_, emails := order.Orders(*customers)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*customers)*time.Second)
 	defer cancel()
+	var audited audit
 	result, err := onboarding.Trial{
 		Customers: emails, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Fleet: how.Replicas,
 		Framework: how.Framework,
@@ -121,6 +124,10 @@ func Kill(t *testing.T, entries string, how How) {
 			if killed.Add(1)%4 == 2 && how.Between != nil {
 				how.Between()
 			}
+		},
+		Ended: func(ctx context.Context, address string) (err error) {
+			audited, err = auditOf(ctx, address, entries, how)
+			return err
 		},
 		Refused: func(said string) bool {
 			isNewer := strings.Contains(said, "update this replica")
@@ -159,6 +166,7 @@ func Kill(t *testing.T, entries string, how How) {
 		*customers, result.Elapsed.Round(time.Millisecond), result.Kills, result.Lost, *lag, table.String())
 	t.Logf("%d of %d workers were of the earlier build, and %d ended at a value of the newer build",
 		earlier.Load(), started.Load(), refused.Load())
+	audited.agrees(t, result)
 	t.Logf("persons looked up %d keys %v", len(result.Reviewed), result.Reviewed)
 	t.Logf("all orders ended %s after the last fault, kill or verdict", result.After.Round(time.Millisecond))
 	if result.After > time.Minute {
