@@ -48,7 +48,6 @@ type carrier struct {
 
 func (c *carrier) settings() *settings { return c.hidden() }
 
-// call is a call of a method.
 type call struct {
 	exchange
 

@@ -64,7 +64,6 @@ type proof struct {
 // records or with a record that reports a failure; any other content for an upload or a
 // confirmed withdrawal. The caller judges the response of [Client.Do].
 
-// content returns the content of the response.
 func (a *answer) content() *parsedAnswer {
 	if !a.parsed.known {
 		a.parsed = parseAnswer(&a.Response)
@@ -72,7 +71,6 @@ func (a *answer) content() *parsedAnswer {
 	return &a.parsed
 }
 
-// parseAnswer parses the body of a response.
 func parseAnswer(response *Response) parsedAnswer {
 	s := parsedAnswer{known: true, text: bytes.TrimPrefix(response.Body, utf8BOM)}
 	s.body = bytes.Trim(s.text, " \t\r\n") // the white space of JSON

@@ -70,7 +70,6 @@ type streamed interface {
 	settle()       // the exchange has ended: the last byte no longer leaves
 }
 
-// isUpload reports whether the request has a streamed body.
 func (r *request) isUpload() bool {
 	_, ok := r.body.(streamed)
 	return ok
@@ -126,7 +125,6 @@ func whyMissing(value string) string {
 	return ""
 }
 
-// hasRecord reports whether the call has a request record.
 func (r *request) hasRecord() bool {
 	v := reflect.ValueOf(r.body)
 	return v.IsValid() && !(v.Kind() == reflect.Pointer && v.IsNil())
@@ -224,7 +222,6 @@ const (
 	maxHead = 15 << 10
 )
 
-// lineLength returns the length of the request line.
 func (r *request) lineLength(address *url.URL) int {
 	return len(r.method) + len(address.RawPath) + len(address.RawQuery) + len(" ? HTTP/1.1")
 }

@@ -77,7 +77,6 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return client, nil
 }
 
-// clientOf returns a client with the services of c.
 func clientOf(c *carrier) *Client {
 	return &Client{
 		Applications:  &ApplicationsService{c},

@@ -71,7 +71,6 @@ var (
 	errNotTrue     = hidden("the answer is not true", nil)
 )
 
-// submit uploads doc by r, and adds the file's name to the query.
 func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})

@@ -184,7 +184,6 @@ func (p *page[T]) flaw(skip int, isRepeated bool) error {
 
 var errShortList error = redact.Text("the service has returned an empty page before the end of the list")
 
-// sumOf returns a hash of a page.
 func sumOf[T rawRecord](seed maphash.Seed, records []T) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

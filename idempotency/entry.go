@@ -32,7 +32,6 @@ type entryData struct {
 	isOfCopy bool // the entry is older than [Log.Restored]
 }
 
-// request identifies the mutation.
 type request struct {
 	Frozen      bool   `json:"frozen,omitempty"` // the mutation may have been sent: no other request can use the key
 	Route       string `json:"route"`

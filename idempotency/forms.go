@@ -24,7 +24,6 @@ const (
 	nothing   form = "nothing, or true"
 )
 
-// fits reports by form whether an answer has the form.
 var fits = map[form]func(answer []byte) bool{
 	aBoolean:  decodes[bool],
 	aUUID:     decodesID,

@@ -67,7 +67,6 @@ func (x *index) use(ctx context.Context, id string, f func(*index)) error {
 	return nil
 }
 
-// add adds an entry.
 func (x *index) add(entry *store.Entry) {
 	d, err := readData(entry.Data)
 	if err != nil {

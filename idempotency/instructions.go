@@ -89,7 +89,6 @@ type operator struct {
 	newest  *instructions // the last ones that were not older than before; used with inUse
 }
 
-// change saves a change of the instructions.
 func (o *operator) change(ctx context.Context, change func(*instructions)) error {
 	err := store.ErrConflict
 	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {

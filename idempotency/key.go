@@ -11,7 +11,6 @@ import (
 
 type optionsContext struct{}
 
-// keyOptions are the options of a mutation with a key.
 type keyOptions struct {
 	key             string
 	safeToRepeat    bool

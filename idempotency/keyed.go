@@ -21,7 +21,6 @@ const (
 	ActionCheck    = "check"    // the log made a read of a check
 )
 
-// keyedCall is a call with a key.
 type keyedCall struct {
 	*settings
 	keyOptions
@@ -73,7 +72,6 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 	return answer, nil
 }
 
-// current returns the entry with its current age.
 func (k *keyedCall) current() *store.Entry {
 	entry := k.entry
 	entry.Age += time.Since(k.loaded)

@@ -18,7 +18,6 @@ import (
 // whether the first send succeeded, so further resends would never end the doubt.
 const maxRejected = 5
 
-// evidence is the result of a check.
 type evidence int
 
 const (
@@ -370,7 +369,6 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 	return d.next(entry, store.Forgotten, entry.Lock)
 }
 
-// reviewed returns the reason of a review.
 func (d *entryData) reviewed(why string) string {
 	if d.Send.AfterRestore {
 		why = "the store was restored from a copy, and does not know whether the mutation was sent: " + why

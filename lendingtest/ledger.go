@@ -83,7 +83,6 @@ func (e *entry) copy() Request {
 	return c
 }
 
-// ledger has the request log and the counters.
 type ledger struct {
 	now func() time.Time
 

@@ -48,7 +48,6 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// serve reports whether the handler has aborted the response.
 func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		if v := recover(); v != nil {

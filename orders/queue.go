@@ -48,7 +48,6 @@ const (
 	isStillOpen = "still open"
 )
 
-// failureOf calls methods of err.
 func failureOf(err error, next lending.Next) failure {
 	next.After = 0 // it differs from call to call
 	f := failure{kind: next.String()}

@@ -310,7 +310,6 @@ func (c *consumer) use(secret lending.Secret) {
 	c.secret = secret
 }
 
-// secrets is the [SecretsFunc] of the receiver.
 func (c *consumer) secrets(*http.Request) ([]lending.Secret, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -117,7 +117,6 @@ func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (
 	return replaced, err
 }
 
-// save reports whether the entry was saved.
 func (s *IdempotencyStore) save(ctx context.Context, conn *pgxpool.Conn, entry store.Entry, by string) (saved bool, err error) {
 	statement := updateEntry
 	if entry.Revision == 0 {

@@ -47,7 +47,6 @@ type source struct {
 
 type seen = claimer.Seen[*webhook.InboxEntry]
 
-// claim is a [claimer.Source].
 func (s *source) claim(ctx context.Context, relaxed bool) (found seen, err error) {
 	if err := s.forgetKeys(ctx); err != nil {
 		return found, err

@@ -229,7 +229,6 @@ func (b *Inbox) Removed(ctx context.Context, limit int) ([]webhook.Removed, erro
 	return collect(ctx, b.database, scan, statement, b.name, claimer.Limit(limit))
 }
 
-// letterIDsOf returns the rows and times of the valid ids.
 func letterIDsOf(ids []string) (rows []int64, times []time.Time) {
 	for _, id := range ids {
 		if row, setAside, ok := letterIDOf(id); ok {

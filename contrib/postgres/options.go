@@ -33,7 +33,6 @@ func (t *Tables) place() (place, error) {
 	return place{t.Schema}, nil
 }
 
-// table returns the quoted name of a table.
 func (p place) table(name string) string {
 	name = "lending_" + name
 	if p.schema == "" {

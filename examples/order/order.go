@@ -59,7 +59,6 @@ func Orders(n int) (orders []Order, emails []string) {
 	return orders, emails
 }
 
-// key returns a context with the key of a mutation of the order.
 func (o Order) key(ctx context.Context, mutation string) context.Context {
 	return lending.WithIdempotencyKey(ctx, o.ID+"/"+mutation)
 }

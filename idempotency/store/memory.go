@@ -34,7 +34,6 @@ type savedEntry struct {
 	number uint64 // the number of the Save
 }
 
-// loaded returns the entry with its age at now.
 func (e savedEntry) loaded(now time.Time) Entry {
 	entry := e.Entry
 	entry.Data = slices.Clone(entry.Data)

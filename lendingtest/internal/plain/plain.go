@@ -83,7 +83,6 @@ func shadowOf(t reflect.Type, wire bool) reflect.Type {
 	return shadow
 }
 
-// of returns the shadow of a struct.
 func of(v reflect.Value, wire bool) reflect.Value {
 	to := reflect.New(shadowOf(v.Type(), wire)).Elem()
 	for f, value := range to.Fields() {

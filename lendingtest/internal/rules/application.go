@@ -74,7 +74,6 @@ func (c *Call) optionalID(field string, text *string) string {
 	return c.failed.identifier(field, *text)
 }
 
-// newApplication adds an application of a valid request.
 func (c *Call) newApplication(req applicationRequest, customerID string) *record.Application {
 	app := c.AddApplication(record.Application{
 		CustomerID: strings.ToLower(customerID), BusinessName: req.BusinessName, BusinessZip: req.BusinessZip,

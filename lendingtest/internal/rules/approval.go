@@ -240,7 +240,6 @@ func upload(kind string) func(*Call) any {
 	}
 }
 
-// file returns the decoded body.
 func (c *Call) file() (file []byte) {
 	var text *string
 	err := json.Unmarshal(c.text(), &text)

@@ -80,7 +80,6 @@ func (c *Call) Run(b *book.Book, ran func()) (a *Answer, refused *Problem) {
 	return a, refused
 }
 
-// with calls f with the state.
 func (c *Call) with(f func()) {
 	c.book.Do(func(s *book.State) {
 		defer func() { c.State, c.Tables = nil, nil }()
@@ -217,7 +216,6 @@ func (c *Call) id(name string) string {
 	return id
 }
 
-// concern records a resource of the request.
 func (c *Call) concern(resource string) { c.concerns = append(c.concerns, resource) }
 
 // mine reports whether the caller may see the records of a partner. Anonymous callers need the identifier only.

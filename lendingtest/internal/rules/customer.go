@@ -69,7 +69,6 @@ func (c *Call) refuseDuplicate(email string) {
 	}
 }
 
-// newCustomer adds a customer of a valid request.
 func (c *Call) newCustomer(u userRequest) *record.Customer {
 	row := c.AddCustomer(record.Customer{
 		FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, MobileNumber: c.mobileNumber("", u.MobileNumber),
