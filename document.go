@@ -19,6 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/base64json"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // maxDocument is the size of the largest file the service accepts, in bytes.
@@ -38,7 +39,8 @@ const expectAbove = 256 << 10
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
 // the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. After an error the
 // client seeks an [io.Seeker] back to its position before the upload. For any other Content that was
-// read, [NextOf] says stop: open the document again. If ctx has no deadline, an upload ends after
+// read, [NextOf] says stop: open the document again. In a step of package orders, which opens the document
+// again, NextOf does not say so. If ctx has no deadline, an upload ends after
 // two minutes without progress. If ctx ends, or the service responds early,
 // the upload does not wait for a Content that blocks: its Read may continue.
 //
@@ -79,7 +81,7 @@ func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	defer stop()
 	_, err := post[bool](ctx, c, r)
 	u.end()
-	if failed, ok := errors.AsType[*Error](err); ok && u.asked.Load() && !u.rewind() {
+	if failed, ok := errors.AsType[*Error](err); ok && u.asked.Load() && !u.rewind() && !transport.Reopened(ctx) {
 		failed.readOnce()
 	}
 	return err

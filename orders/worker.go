@@ -43,7 +43,8 @@
 //
 // Every mutation of a step needs an idempotency key made of the order: see
 // [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step
-// has no effect. The step runs again after every error that allows a retry, after every restart,
+// has no effect. Open a document in the step that uploads it: a document that was read cannot be
+// uploaded again. The step runs again after every error that allows a retry, after every restart,
 // and in every replica.
 //
 // # Errors
@@ -97,6 +98,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/internal/transport"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -245,7 +247,7 @@ func (w *Worker) work(ctx context.Context, o *order) {
 		if o.over != nil {
 			return fmt.Errorf("%w: %w", errStillOpen, o.over)
 		}
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.options.StepTimeout)
+		ctx, stop := context.WithTimeout(transport.WithReopened(context.WithoutCancel(ctx)), w.options.StepTimeout)
 		defer stop()
 		return w.locked(ctx, o.id)
 	})

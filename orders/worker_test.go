@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
@@ -749,6 +751,41 @@ func TestForgetInAStepRepeatsNothing(t *testing.T) {
 		replicas.Wait()
 		assert.Equal(t, 1, service.Executed("POST /api/Application/create-application"))
 		assert.Empty(t, lines.String())
+	})
+}
+
+// TestDocumentIsOpenedAgain has a step open a document without Seek, and the service refuse the first
+// upload for now. Outside a step NextOf says stop.
+func TestDocumentIsOpenedAgain(t *testing.T) {
+	const route = "POST /api/Application/submit-bankstatement-document/{applicationId}"
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		application := fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
+		client := fake.SignIn(t, service, nil, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+		upload := func(ctx context.Context, order string) error {
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, order+"/statement"), application,
+				lending.Document{Name: "a.pdf", Content: io.MultiReader(strings.NewReader("content"))})
+		}
+		limited := lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+		service.Fail(route, limited)
+		assert.False(t, lending.NextOf(upload(t.Context(), "order-1")).Retry)
+		service.Fail(route, limited)
+		open := true
+		list := func(context.Context) (all []string, _ error) {
+			if open {
+				all = append(all, "order-2")
+			}
+			return all, nil
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer stop()
+		worker := fake.Must(orders.New(list, func(ctx context.Context, order string) error {
+			err := upload(ctx, order)
+			open = open && err != nil
+			return err
+		}, &orders.Options{Report: func(r orders.Result) { assert.True(t, r.Err == nil || r.Next.Retry, r.Err) }}))
+		_ = worker.Run(ctx)
+		assert.False(t, open)
+		assert.Equal(t, 1, service.Executed(route))
 	})
 }
 
