@@ -65,7 +65,8 @@ import (
 //
 // # New passwords
 //
-// [Credentials].Current gives each sign-in the current user and password. A process that still has
+// [Credentials].Current gives each sign-in the current user and password. During the pause after a rejected
+// sign-in, a session that is called asks Current every 2 seconds, and tries another pair at once. A process that still has
 // the old password sends it once; its failed sign-in does not delay processes with another
 // password, and it takes over their token from the [TokenStore].
 //
@@ -115,7 +116,7 @@ func (s *Session) bind(auth *AuthService, store TokenStore) {
 		Account: own.account,
 		Store:   engineStore{opaque.Hide(store)},
 		SignIn:  own.signIn, Refresh: own.refresh,
-		By: own.currentBy, Elsewhere: failedElsewhere,
+		By: own.currentBy, Changed: own.changes(), Elsewhere: failedElsewhere,
 		Report: func(doing string, err error) { reportTo(settings.logger, doing, err) },
 	})
 }

@@ -61,6 +61,18 @@ func (s *session) currentBy(ctx context.Context) string {
 	return s.by(current)
 }
 
+// changes returns a function that reports whether Current has another login than the refused one, which by names; nil
+// without Current.
+func (s *session) changes() func(ctx context.Context, by string) bool {
+	if s.credentials.Current == nil {
+		return nil
+	}
+	return func(ctx context.Context, by string) bool {
+		current, err := s.current(ctx)
+		return err == nil && s.by(current) != by
+	}
+}
+
 // signIn gets a new token for the engine.
 func (s *session) signIn(ctx context.Context) (signin.Issue, error) {
 	t := &try{session: s}
@@ -106,6 +118,7 @@ type try struct {
 	*session
 
 	sent     login     // the last user and password
+	refused  login     // the pair that was not sent, because the service had rejected it
 	codeSent bool      // the service has sent a two-factor code
 	begun    time.Time // when the last request began
 	answer   Response  // to the last request
@@ -147,7 +160,7 @@ func (t *try) firstStep(ctx context.Context) (*FullApplicationUser, error) {
 	for {
 		current, err := t.current(ctx)
 		if err == nil && t.credentials.Current != nil && t.rejected().has(current) {
-			err = errRejectedBefore
+			t.refused, err = current, errRejectedBefore
 		}
 		if err != nil {
 			return nil, cmp.Or(rejection, err)
@@ -315,7 +328,7 @@ var (
 	errRejectedBefore = &signInError{
 		text: "the service has rejected the current user and password, and they are not sent again; " +
 			"let Credentials.Current return others, or call Session.SignIn",
-		mild: true, needsPerson: true,
+		needsPerson: true,
 	}
 )
 
@@ -343,7 +356,7 @@ func (t *try) classify(err error) *signin.Failure {
 	case t.codeSent:
 		failed.Class = signin.CodeSent
 	case isRefused:
-		failed.Class, failed.By = signin.Refused, t.by(t.sent)
+		failed.Class, failed.By = signin.Refused, t.by(cmp.Or(t.sent, t.refused))
 	}
 	kind := failureKind{Person: errors.Is(err, ErrSignInRequired)}
 	if required, ok := errors.AsType[*TwoFactorRequiredError](err); ok {

@@ -29,6 +29,10 @@ type Config struct {
 	// Empty means unknown. If By is nil, a failure binds every process.
 	By func(ctx context.Context) string
 
+	// Changed reports whether the current credentials are others than those of a refusal, which By named. If
+	// Changed is nil, credentials do not change while the process runs.
+	Changed func(ctx context.Context, by string) bool
+
 	// Report logs an error that no caller sees.
 	Report func(doing string, err error)
 
@@ -91,6 +95,7 @@ type Engine struct {
 	refused []string       // the last tokens refused by the service
 	unknown format.Unknown // members of the stored token that a later release of the same version has added
 	failure failure        // the last failed sign-in
+	asked   asked          // the last answer of Changed
 	outage  failure        // the last failure of the store
 	signIn  *flight        // in progress; nil if there is none
 	renewal *flight        // in progress; nil if there is none

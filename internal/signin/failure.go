@@ -86,6 +86,45 @@ func (f *failure) pausing(now time.Time) bool { return f.until.After(now) }
 
 func (f *failure) paused() error { return &PausedError{Cause: f.cause, Until: f.until} }
 
+// askAfter is the age of an answer of Config.Changed at which a call asks again, and the longest wait that callers
+// are told during the pause of a refusal: new credentials end the pause.
+const askAfter = 2 * time.Second
+
+// asked is an answer of Config.Changed.
+type asked struct {
+	at        time.Time
+	by        string
+	isChanged bool
+}
+
+// mayChange reports whether new credentials can end the pause. The caller holds the lock.
+func (e *Engine) mayChange() bool {
+	return e.config.Changed != nil && e.failure.class == Refused && e.failure.by != ""
+}
+
+// changed reports whether this process has other credentials by now than those that the service refused.
+func (e *Engine) changed(ctx context.Context) bool {
+	e.mu.Lock()
+	now, by, last, may := e.config.Now(), e.failure.by, e.asked, e.mayChange()
+	e.mu.Unlock()
+	if !may || last.by == by && now.Sub(last.at) < askAfter {
+		return may && last.isChanged
+	}
+	last = asked{now, by, e.config.Changed(ctx, by)}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked = last
+	return last.isChanged
+}
+
+// pausedUntil returns the end of the pause of a failed sign-in for callers. The caller holds the lock.
+func (e *Engine) pausedUntil(now time.Time) time.Time {
+	if soon := now.Add(askAfter); e.mayChange() && e.failure.until.After(soon) {
+		return soon
+	}
+	return e.failure.until
+}
+
 // remember counts a failure. The caller holds the lock.
 func (f *failure) remember(failed *Failure, now time.Time) {
 	if (now.Sub(f.last)-time.Minute)/5 > f.pause {
@@ -141,5 +180,5 @@ func (e *Engine) Pause() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.config.Now()
-	return max(0, e.failure.until.Sub(now), e.outage.until.Sub(now))
+	return max(0, e.pausedUntil(now).Sub(now), e.outage.until.Sub(now))
 }

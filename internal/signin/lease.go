@@ -131,27 +131,29 @@ func (e *Engine) alone(ctx context.Context, do work) (*liveToken, error) {
 }
 
 // adoptStored takes over the store's token, and returns the current token if it is usable and
-// not old. Unless forced, it fails during the pause after a failed sign-in.
+// not old. Unless forced, it fails during the pause after a failed sign-in, which new credentials end.
 func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (*liveToken, error) {
 	stored, fence, err := e.load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ofOthers := e.ofOthers(ctx, &stored)
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	now := e.config.Now()
+	e.mu.Lock()
 	if t := e.stored(&stored, fence); t.usable(now) {
 		e.adopt(t)
 	}
 	if !ofOthers {
 		e.learn(&stored, fence)
 	}
-	switch t := e.current.Load(); {
+	t, isPaused := e.current.Load(), !forced && e.failure.pausing(now)
+	paused := &PausedError{Cause: e.failure.cause, Until: e.pausedUntil(now)}
+	e.mu.Unlock()
+	switch {
 	case t.usable(now) && (old == nil || !t.holds(old.value)):
 		return t, nil
-	case !forced && e.failure.pausing(now):
-		return nil, e.failure.paused()
+	case isPaused && !e.changed(ctx):
+		return nil, paused
 	}
 	return nil, nil
 }

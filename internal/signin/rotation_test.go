@@ -3,7 +3,10 @@ package signin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +175,53 @@ type savedTexts struct {
 func (s *savedTexts) Save(ctx context.Context, token lending.StoredToken) error {
 	s.texts.WriteString(token.Data.Reveal())
 	return s.TokenStore.Save(ctx, token)
+}
+
+// TestVaultChangesAfterTheService has replicas that work when the password changes: first at the service, and later in
+// the vault. Each replica waits as NextOf says, and sends the old password once at most.
+func TestVaultChangesAfterTheService(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		for _, shared := range []bool{true, false} {
+			runInBubble(t, fmt.Sprint(after, "/shared store ", shared), func(t *testing.T, service *lendingtest.Service) {
+				var password atomic.Value
+				var asked atomic.Int64
+				password.Store("old")
+				in := func(c *lending.Credentials) {
+					c.Current = func(context.Context) (string, lending.Secret, error) {
+						asked.Add(1)
+						return lendingtest.Username, lending.NewSecret(password.Load().(string)), nil
+					}
+				}
+				changePassword(service, "old")
+				var replicas []*lending.Client
+				store := lending.NewMemoryTokenStore()
+				for range 3 {
+					if !shared {
+						store = lending.NewMemoryTokenStore()
+					}
+					replicas = append(replicas, fake.SignIn(t, service, in, lending.WithTokenStore(store)))
+					require.NoError(t, read(t.Context(), replicas[len(replicas)-1]))
+				}
+				changePassword(service, "new")
+				sent := service.Arrived(fake.LoginRoute)
+				changed := time.Now().Add(after)
+				time.AfterFunc(after, func() { password.Store("new") })
+				var working sync.WaitGroup
+				for _, client := range replicas {
+					working.Go(func() {
+						for err := read(t.Context(), client); err != nil; err = read(t.Context(), client) {
+							bubble.Elapse(max(lending.NextOf(err).After, time.Second))
+						}
+						assert.LessOrEqual(t, time.Since(changed), 5*time.Second)
+					})
+				}
+				working.Wait()
+				assert.LessOrEqual(t, service.Arrived(fake.LoginRoute)-sent, 2*len(replicas), "old and new, once each")
+				assert.LessOrEqual(t, int(asked.Load()), len(replicas)*(int(after/(2*time.Second))+20))
+			})
+		}
+	}
 }
 
 // A vault that is down delays no process with another vault.
