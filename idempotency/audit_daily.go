@@ -17,7 +17,8 @@ const (
 
 // AuditDaily makes a [Log.Audit] once a day, of the time since the last daily audit, and returns the wait before
 // the next call. Call AuditDaily in a loop of its own, in any number of replicas: a single replica makes the audit.
-// It reads at most 10 owners a second. [Log.Audited] returns the result.
+// It reads at most 10 owners a second. [Log.Audited] returns the result. A log with several accounts needs
+// [Log.Audit] with each client instead.
 func (l *Log) AuditDaily(ctx context.Context, client *lending.Client) (next time.Duration, err error) {
 	s := l.settings()
 	all, entry, err := s.audits(ctx)
