@@ -151,7 +151,8 @@ func (g *gateway) kill() {
 var identifier = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // arrivals returns the lines for mutations in the gateway's own log, by the identifier in their path. A line names
-// connection and number of the request.
+// connection and number of the request. haproxy logs no request that it resets with REFUSED_STREAM: there the
+// executions alone tell of a second send.
 func (g *gateway) arrivals() map[string][]string {
 	lines := map[string][]string{}
 	log, err := os.ReadFile(g.Dir + "/access.log")
