@@ -47,6 +47,9 @@ func TestMissingRecordsAsMeasured(t *testing.T) {
 				_, err := catalog.Calls[name](t.Context(), afterRequest(t, test.answer, opts...))
 				require.Error(t, err)
 				assert.Equal(t, test.want, lending.IsNotFound(err), "%v", err)
+				if test.want {
+					assert.NotContains(t, err.Error(), "WithMissing", "the option is set")
+				}
 				if test.status == 0 {
 					assert.ErrorContains(t, err, fmt.Sprintf("404 Not Found: the answer is empty, as of an unknown path; "+
 						"if the probe prints it, set lending.WithMissing(%q, 404)", name))
