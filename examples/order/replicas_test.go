@@ -19,10 +19,12 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/seeds"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/orders"
 )
 
@@ -84,7 +86,9 @@ func (r *replica) Save(ctx context.Context, entry store.Entry) error {
 
 // RoundTrip sends a request of the replica. In a chaos each request takes a while, and some fail.
 func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.of.mu.Lock()
 	c, send := r.of.chaos, r.of.service.Transport().RoundTrip
+	r.of.mu.Unlock()
 	if c == nil {
 		return send(request)
 	}
@@ -129,8 +133,8 @@ func (b *backend) decide(log *idempotency.Log) {
 			continue
 		}
 		assert.Zero(b, b.service.Executed(key.Route), key.Route)
-		verdict := idempotency.Resolution{By: "kim", Why: "it is not there", Verdict: idempotency.NotHappened(), Sends: key.Sends}
-		require.NoError(b, log.Resolve(b.Context(), key.Key, verdict))
+		said := idempotency.Resolution{By: "kim", Why: "looked it up", Verdict: idempotency.NotHappened(), Sends: key.Sends}
+		require.NoError(b, log.Resolve(b.Context(), key.Key, said))
 	}
 }
 
@@ -200,4 +204,56 @@ func either(is bool, a, b string) string {
 		return a
 	}
 	return b
+}
+
+// TestPasswordMovesTheMoneySoon has a customer enter the password at the page of a replica, while the other
+// replica may be in a step of the order: the money moves within 2 seconds.
+func TestPasswordMovesTheMoneySoon(t *testing.T) {
+	t.Parallel()
+	for _, lock := range []string{"lock", "no lock"} {
+		t.Run(lock, func(t *testing.T) {
+			var longest time.Duration
+			for seed := range 20 {
+				inBackend(t, "", func(b *backend) {
+					var typed, paid time.Time
+					b.password = func(_ int, loan string) string {
+						if typed.IsZero() {
+							return ""
+						}
+						return b.service.OTP(loan)
+					}
+					b.service.Fail(onboarding.Confirm, lendingtest.Fault{
+						Reached: func() { paid = time.Now() }, AnswerDelay: time.Millisecond,
+					})
+					if lock == "lock" {
+						b.lock = memoryLock()
+					}
+					ctx, stop := context.WithTimeout(b.Context(), time.Hour)
+					var running sync.WaitGroup
+					first, second := b.start(ctx, &running), b.start(ctx, &running)
+					random := rand.New(rand.NewPCG(uint64(seed), 0))
+					for b.service.Executed(onboarding.Withdraw) == 0 {
+						bubble.Elapse(time.Second)
+					}
+					b.mu.Lock()
+					b.chaos = &chaos{random: rand.New(rand.NewPCG(uint64(seed), 1))}
+					b.mu.Unlock()
+					bubble.Elapse(time.Duration(random.IntN(100)) * time.Second)
+					first.worker.Hint(id) // a step that overlaps
+					bubble.Elapse(time.Duration(random.IntN(1000)) * time.Millisecond)
+					b.mu.Lock()
+					typed, b.chaos = time.Now(), nil
+					b.mu.Unlock()
+					second.worker.Hint(id)
+					bubble.Elapse(time.Minute)
+					stop()
+					running.Wait()
+					require.Equal(t, order.Done, b.table.Get(id).State)
+					longest = max(longest, paid.Sub(typed))
+				})
+			}
+			assert.LessOrEqual(t, longest, 2*time.Second)
+			t.Logf("from the password to the money: at most %v", longest)
+		})
+	}
 }
