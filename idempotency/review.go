@@ -3,6 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -78,7 +79,11 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	data.note(&entry, end)
 	data.Doubt.Idle = idle
 	// A mutation that needs the lock changes the entry, which ends the time for corrections.
-	return storeError(s.store.Save(ctx, data.next(&entry, end.State, entry.Lock)))
+	err = s.store.Save(ctx, data.next(&entry, end.State, entry.Lock))
+	if errors.Is(err, store.ErrConflict) { // another person has decided: the key takes no verdict now, and says so
+		return l.Resolve(ctx, key, r)
+	}
+	return storeError(err)
 }
 
 // allows returns the reason if the verdict cannot be accepted.

@@ -494,3 +494,19 @@ func TestResolutionIsKept(t *testing.T) {
 		require.NoError(t, resend())
 	})
 }
+
+// TestSecondOfTwoPersonsHearsOfTheFirst has two persons decide a key at once.
+func TestSecondOfTwoPersonsHearsOfTheFirst(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
+		require.Error(t, client.Applications.SendLink(withKey(t.Context(), "the/key"), o.application))
+		entries.save = func(store.Entry) error {
+			entries.save = nil
+			return log.Resolve(t.Context(), "the/key", says(idempotency.Happened(nil)))
+		}
+		err := log.Resolve(t.Context(), "the/key", says(idempotency.Happened(nil)))
+		require.ErrorContains(t, err, "replaces the verdict that the mutation has")
+		require.NotErrorIs(t, err, idempotency.ErrStore)
+	})
+}
