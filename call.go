@@ -64,8 +64,11 @@ func do[T any](ctx context.Context, carrier *carrier, r request) (result T, err 
 	c := &call{carrier: carrier, exchange: exchange{settings: carrier.settings(), request: r}}
 	err = errPanicked
 	defer func() { c.done(err) }()
-	err = c.perform(c.begin(c.takeKey(ctx)), reflect.ValueOf(&result).Elem())
-	return result, err
+	failed := c.perform(c.begin(c.takeKey(ctx)), reflect.ValueOf(&result).Elem())
+	if u, ok := r.body.(streamed); ok {
+		u.finish(ctx, failed) // before the observers have the error
+	}
+	return result, failed
 }
 
 // perform makes the call and decodes its answer into result.

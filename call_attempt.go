@@ -172,6 +172,9 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 		err = x.request.checkHead(&x.address, header)
 	}
 	if err != nil {
+		if argument, ok := err.(*ArgumentError); ok { //nolint:errorlint // wraps nothing
+			argument.ofClient = true
+		}
 		return 0, "", err
 	}
 	switch {

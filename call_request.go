@@ -66,8 +66,9 @@ func (r request) checkedBy(reads string) request {
 // streamed is a body produced while the transport sends it.
 type streamed interface {
 	bind(ctx context.Context, hr *http.Request)
-	isWhole() bool // the transport has the last byte
-	settle()       // the exchange has ended: the last byte no longer leaves
+	isWhole() bool                            // the transport has the last byte
+	settle()                                  // the exchange has ended: the last byte no longer leaves
+	finish(ctx context.Context, failed error) // the call has ended
 }
 
 func (r *request) isUpload() bool {

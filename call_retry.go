@@ -235,14 +235,14 @@ func (x *exchange) wantsBody() bool {
 	return false
 }
 
-// hasVerdict reports whether a rejection is the service's own. A sign-in, a missing token and a rate
-// limit have rules of their own.
+// hasVerdict reports whether a rejection is the service's own. A missing token and a rate limit have rules of
+// their own. After a sign-in any form but HTML counts: another try could lock the account.
 func (x *exchange) hasVerdict() bool {
 	switch x.answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusTooManyRequests:
 		return true
 	}
-	return isSignIn(x.request.path) || parseProblem(&x.answer.Response).rejects()
+	return isSignIn(x.request.path) && x.answer.kind() != "HTML" || parseProblem(&x.answer.Response).rejects()
 }
 
 // isEmptyNotFound reports whether a read got a 404 without a body: an older host answers so for a

@@ -80,11 +80,15 @@ func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	ctx, stop := u.watch(ctx)
 	defer stop()
 	_, err := post[bool](ctx, c, r)
+	return err
+}
+
+// finish ends the upload for the transport, and puts Content back after an error of the call.
+func (u *upload) finish(ctx context.Context, err error) {
 	u.end()
 	if failed, ok := errors.AsType[*Error](err); ok && u.asked.Load() && !u.rewind() && !transport.Reopened(ctx) {
 		failed.readOnce()
 	}
-	return err
 }
 
 // rewindWait is the longest wait for a Read of Content that blocks.

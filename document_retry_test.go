@@ -27,6 +27,17 @@ import (
 // cuts is a service that ends the first upload in the middle, with a response or without, and accepts the second.
 func cuts(t *testing.T, response string) (*lending.Client, *[][]byte) {
 	t.Helper()
+	observed := lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		return ctx, func(c lending.Call) {
+			if c.Err != nil {
+				seen, next := c.Err.Error(), lending.NextOf(c.Err)
+				t.Cleanup(func() { // the error of an observer does not change afterwards
+					assert.Equal(t, seen, c.Err.Error())
+					assert.Equal(t, next, lending.NextOf(c.Err))
+				})
+			}
+		}
+	}, nil)
 	accepted, first, gone := new([][]byte), true, make(chan struct{})
 	client := pipeService(t, func(conn net.Conn, r *http.Request) {
 		if first {
@@ -42,7 +53,7 @@ func cuts(t *testing.T, response string) (*lending.Client, *[][]byte) {
 			*accepted = append(*accepted, content)
 			_, _ = io.WriteString(conn, wire.RawReply(200, map[string]string{"Content-Type": "application/json"}, "true"))
 		}
-	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))), observed)
 	t.Cleanup(func() { close(gone) })
 	return client, accepted
 }

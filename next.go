@@ -25,12 +25,14 @@ const personPace = 15 * time.Minute
 //	a mutation that was rejected, with a truncated body          retry
 //	a 415 or 400 because a nil request record is refused         stop
 //	a 4xx without a problem record, with an idempotency key      retry after 30 seconds
+//	a 4xx with HTML to a sign-in                                 retry after 30 seconds
 //	a 4xx without a problem record to another mutation           person
 //	outcome unknown or done, with an idempotency key             retry after RetryAfter
 //	outcome unknown or done, without a key                       person
 //	a whole response to a mutation that does not decode          person
 //	an upload whose content was read and cannot seek back        stop, or person if it may have happened
 //	an argument, a signature                                     stop
+//	a token, or a header of WithHeader, that cannot be sent      person, retry after 15 minutes
 //	a sign-in that failed or is paused                           retry after the pause
 //	a sign-in that was refused, or needs a two-factor code       person, retry after the pause
 //	idempotency: another call is in flight                       retry
@@ -124,7 +126,7 @@ func (e *Error) next() Next {
 		return nextOfSignIn(e.cause).and(retry)
 	case e.Outcome == OutcomeRejected && e.passes():
 		return retry
-	case e.Outcome == OutcomeRejected && e.isOfGateway() && e.IdempotencyKey != "":
+	case e.Outcome == OutcomeRejected && e.isOfGateway() && (e.IdempotencyKey != "" || isSignIn(e.Route)):
 		return retry.and(Next{Retry: true, After: gatewayPace})
 	case e.Outcome == OutcomeRejected: // another sign-in could lock the account
 		return Next{Person: isSignIn(e.Route) || e.isOfGateway()}
@@ -174,13 +176,13 @@ func nextOfSignIn(err error) Next {
 	return Next{Retry: true, Person: person}
 }
 
-// isRefusal reports whether the service has rejected a sign-in.
+// isRefusal reports whether the service has rejected a sign-in. The refusal of a gateway says nothing of the password.
 func isRefusal(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
-	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
+	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests && !failed.isOfGateway()
 }
 
-func (*ArgumentError) next() Next { return Next{} }
+func (e *ArgumentError) next() Next { return Next{Retry: e.ofClient, Person: e.ofClient} }
 
 func (e *DecodeError) next() Next { return Next{Retry: !e.happened(), Person: e.happened()} }
 

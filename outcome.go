@@ -108,7 +108,7 @@ var (
 	errNeedsBody error = redact.Text("the service wants a body: pass a request, even an empty one")
 	errSentAgain error = redact.Text("the http.Client tried to send the request twice; give it a transport that repeats nothing")
 	errEnded     error = redact.Text("the service ended the HTTP/2 stream or the connection before its response")
-	errSentOften error = redact.Text("the http.Client sent the request too often; check the connections to the service")
+	errSentOften error = redact.Text("a connection ended again and again before its response; check the gateway, or the transport of WithHTTPClient")
 )
 
 // PanicError is the error of a caller's function that panicked in the background: in a

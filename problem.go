@@ -160,6 +160,8 @@ type ArgumentError struct {
 	Method string // of the request, for example "POST"; empty outside a call
 	Route  string // path template, for example "/api/Application/create-customer"
 	Fields []FieldError
+
+	ofClient bool // the token or WithHeader is to blame, and not the request
 }
 
 // Error lists the failures.

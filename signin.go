@@ -365,6 +365,9 @@ func (t *try) classify(err error) *signin.Failure {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		failed.RetryAfter = answer.RetryAfter
 		kind.Route, kind.Status, kind.Outcome, kind.Why = answer.Route, answer.StatusCode, answer.Outcome, textNoAnswer
+		if answer.isOfGateway() {
+			kind.Outcome = OutcomeUnknown
+		}
 	}
 	if isOwn {
 		kind.Why = own.text

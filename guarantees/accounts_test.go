@@ -24,6 +24,19 @@ import (
 
 // The clients of fifty accounts share a process, a log and a page. Each loses the response of its
 // mutation, and each customer exists once. No account goes on with a key of another.
+// A name with a space is another name. A key would then belong to nobody's account.
+func TestNameOfAnAccountHasNoSpaces(t *testing.T) {
+	for _, name := range []string{"acme ", " acme", "acme\n", "\u00a0acme", " ", ""} {
+		_, err := lending.New("https://lending.example", lending.WithAccount(name))
+		assert.ErrorContains(t, err, "WithAccount needs a name without spaces around it", "%q", name)
+	}
+	for _, name := range []string{"acme", "acme production"} {
+		client, err := lending.New("https://lending.example", lending.WithAccount(name))
+		require.NoError(t, err)
+		client.Close()
+	}
+}
+
 func TestFiftyAccountsInAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const accounts = 50

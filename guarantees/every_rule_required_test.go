@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -198,6 +199,11 @@ func TestLongHeadIsNotSent(t *testing.T) {
 				assert.Equal(t, test.field, argument.Fields[0].Field)
 				assert.Equal(t, lending.CodeLength, argument.Fields[0].Code)
 				assert.NotContains(t, err.Error(), long[:10])
+				next := lending.Next{Retry: true, After: 15 * time.Minute, Person: true} // the order is not to blame
+				if test.field == "address" {
+					next = lending.Next{}
+				}
+				assert.Equal(t, next, lending.NextOf(err))
 			}
 			assert.Equal(t, test.field == "", arrived.Load() > 0)
 		})

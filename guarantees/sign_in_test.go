@@ -3,12 +3,15 @@ package guarantees_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -57,6 +60,50 @@ func TestSignInThatFails(t *testing.T) {
 			assert.NotContains(t, err.Error(), "hush")
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			assert.Zero(t, service.Arrived(fake.CreateRoute))
+		})
+	}
+}
+
+// A page of a gateway, for example during a deployment, says nothing of the password: the pause stays below a minute, and
+// no person is told. Any other refusal of a sign-in counts, because more tries could lock the account.
+func TestGatewayRefusesNoPassword(t *testing.T) {
+	const page, plain = "text/html", "text/plain"
+	for _, test := range []struct {
+		name, media, body string
+		status            int
+		refuses           bool
+	}{
+		{"page", page, "<html>", 403, false},
+		{"page as text", plain, "<!DOCTYPE html>", 400, false},
+		{"unknown path", page, "<html>", 404, false},
+		{"page with 401", page, "<html>", 401, true},
+		{"text", plain, "bad credentials", 400, true},
+		{"empty", "", "", 403, true},
+		{"problem", "application/problem+json", `{"title":"Bad Request","errorCode":"InvalidCredentials"}`, 400, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			address := wire.Listen(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.media)
+				w.WriteHeader(test.status)
+				_, _ = w.Write([]byte(test.body))
+			})
+			credentials := lending.Credentials{Username: "ada", Password: lending.NewSecret("hush")}
+			store := lending.NewMemoryTokenStore()
+			client := wire.NewClient(t, address, lending.WithCredentials(credentials), lending.WithTokenStore(store))
+			another := wire.NewClient(t, address, lending.WithCredentials(credentials), lending.WithTokenStore(store))
+			for _, c := range []*lending.Client{client, another} { // as of two processes
+				_, err := c.Applications.Status(t.Context(), catalog.Application)
+				next := lending.NextOf(err)
+				assert.True(t, next.Retry, "%v", err)
+				assert.Equal(t, test.refuses, next.Person, "%v", err)
+				assert.Equal(t, test.refuses, next.After >= 30*time.Second, "%v", next)
+			}
+
+			_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "ada", Password: lending.NewSecret("hush")})
+			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			assert.Equal(t, lending.Next{Retry: !test.refuses, Person: test.refuses}, lending.Next{
+				Retry: lending.NextOf(err).Retry, Person: lending.NextOf(err).Person,
+			})
 		})
 	}
 }

@@ -59,8 +59,12 @@ func Describe(err error) (text string, ok bool) {
 		return "permission denied", true
 	case describeHTTP2(err) != "":
 		return describeHTTP2(err), true
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isBroken(err):
 		return "connection closed before the answer was complete", true
+	case strings.Contains(err.Error(), "malformed HTTP"):
+		return "the answer is not HTTP; check the address, and the gateway", true
+	case strings.Contains(err.Error(), "server response headers exceeded"):
+		return "the head of the answer is too large; check the gateway", true
 	case errors.Is(err, net.ErrClosed):
 		return "the connection is closed", true
 	}
@@ -204,6 +208,16 @@ func IsUnprocessed(err error) bool {
 // isTooLong reports whether the head of the request is above the limit of the server.
 func isTooLong(err error) bool {
 	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
+}
+
+// broken are the words of net/http for a connection that ended. The errors have no exported type.
+var broken = []string{
+	"GOAWAY", "server closed idle connection", "client connection lost", "cannot rewind body after connection loss",
+	"client conn is closed", "client conn not usable",
+}
+
+func isBroken(err error) bool {
+	return slices.ContainsFunc(broken, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // alert returns the words of an alert of the server, "" if err is none.

@@ -76,6 +76,17 @@ func TestDescribe(t *testing.T) {
 		{"stream", errors.New("stream error: stream ID 1; SHHH"), "the HTTP/2 stream was reset", false, false},
 		{"end", fmt.Errorf("SHHH %w", io.EOF), "", false, false},
 		{"GOAWAY", errors.New("GOAWAY SHHH"), "", false, false},
+		{"idle", errors.New("http: server closed idle connection"), "", false, false},
+		{"lost", errors.New("http2: client connection lost"), "", false, false},
+		{"body half sent", errors.New("net/http: cannot rewind body after connection loss"), "", false, false},
+		{
+			"no HTTP", errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "SHHH"`),
+			"the answer is not HTTP; check the address, and the gateway", false, false,
+		},
+		{
+			"long head", errors.New("net/http: server response headers exceeded 10485760 bytes; aborted"),
+			"the head of the answer is too large; check the gateway", false, false,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text, ok := neterr.Describe(test.err)
