@@ -39,7 +39,8 @@ const personPace = 15 * time.Minute
 //	idempotency: in doubt, locked, paused                        retry after RetryAfter or 1 minute
 //	idempotency: answer lost, a later call may find it           retry after RetryAfter
 //	idempotency: needs review, answer lost for good              person, retry after 15 minutes
-//	idempotency: the key belongs to another request or account   stop
+//	idempotency: the key belongs to another request              stop
+//	idempotency: the key belongs to another account              person, retry after 15 minutes
 //	idempotency: the store failed                                retry
 //	a store without its tables, rights or sign-in                person, retry after 15 minutes
 //	a subscription that is inactive                              person, retry after 15 minutes
