@@ -64,8 +64,8 @@ func TestSignInThatFails(t *testing.T) {
 	}
 }
 
-// A page of a gateway, for example during a deployment, says nothing of the password: the pause stays below a minute, and
-// no person is told. Any other refusal of a sign-in counts, because more tries could lock the account.
+// A page of a gateway, for example during a deployment, says nothing of the password: the pause stays below
+// a minute, and no person is told. Any other refusal of a sign-in counts, because more tries could lock the account.
 func TestGatewayRefusesNoPassword(t *testing.T) {
 	const page, plain = "text/html", "text/plain"
 	for _, test := range []struct {

@@ -275,7 +275,8 @@ func TestFormOfRefusalsNotMetIsNoChange(t *testing.T) {
 		{"webhook events", "WB_A, WB_B", "WB_A", true},
 	} {
 		t.Run(test.fact+" "+test.is, func(t *testing.T) {
-			was, is := &Service{Facts: map[string]string{test.fact: test.was}}, &Service{Facts: map[string]string{test.fact: test.is}}
+			was := &Service{Facts: map[string]string{test.fact: test.was}}
+			is := &Service{Facts: map[string]string{test.fact: test.is}}
 			assert.Equal(t, test.changed, len(differences(was, is)) > 0)
 		})
 	}

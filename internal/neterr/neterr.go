@@ -57,22 +57,18 @@ func Describe(err error) (text string, ok bool) {
 		return "no such file or directory", true
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied", true
-	case describeHTTP2(err) != "":
-		return describeHTTP2(err), true
+	case describeHTTP(err) != "":
+		return describeHTTP(err), true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isBroken(err):
 		return "connection closed before the answer was complete", true
-	case strings.Contains(err.Error(), "malformed HTTP"):
-		return "the answer is not HTTP; check the address, and the gateway", true
-	case strings.Contains(err.Error(), "server response headers exceeded"):
-		return "the head of the answer is too large; check the gateway", true
 	case errors.Is(err, net.ErrClosed):
 		return "the connection is closed", true
 	}
 	return describeStore(err)
 }
 
-// describeHTTP2 names the kind of an error of HTTP/2, or returns "".
-func describeHTTP2(err error) string {
+// describeHTTP names the kind of an error of HTTP, or returns "".
+func describeHTTP(err error) string {
 	switch {
 	case isUnborn(err):
 		return "the server ended the HTTP/2 connection at once"
@@ -82,6 +78,10 @@ func describeHTTP2(err error) string {
 		return "the head of the request exceeds the server's limit"
 	case isStream(err):
 		return "the HTTP/2 stream was reset"
+	case strings.Contains(err.Error(), "malformed HTTP"):
+		return "the answer is not HTTP; check the address, and the gateway"
+	case strings.Contains(err.Error(), "server response headers exceeded"):
+		return "the head of the answer is too large; check the gateway"
 	}
 	return ""
 }

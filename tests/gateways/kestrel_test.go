@@ -84,7 +84,8 @@ func TestGivenUpCallsAtKestrel(t *testing.T) {
 	if document == "" {
 		t.Skip("the short form leaves the measurement out")
 	}
-	text := "| deadline of the callers | response of Process after | mutations of the others | unknown | connections closed |\n" +
+	text := "| deadline of the callers | response of Process after | mutations of the others " +
+		"| unknown | connections closed |\n" +
 		"|--:|--:|--:|--:|--:|\n"
 	for _, deadline := range []time.Duration{500 * time.Millisecond, 5 * time.Second} {
 		const slow = 4 * time.Second
