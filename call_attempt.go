@@ -242,6 +242,12 @@ func (x *exchange) ofTransport(err error, hr *http.Request) error {
 	return hidden(text, errors.Join(errFinal, err))
 }
 
+// isOver asks the clock, because the timer of the context may be late.
+func (x *exchange) isOver() bool {
+	at, ok := x.caller.Deadline()
+	return ok && !time.Now().Before(at)
+}
+
 // isCheck reports whether the call is a read that checks a mutation.
 func (x *exchange) isCheck() bool { return x.idempotency == idempotencyCheck }
 
@@ -419,10 +425,7 @@ func (x *exchange) outcome() Outcome {
 // reached reports whether any attempt may have reached the service. Any attempt of a read
 // counts.
 func (x *exchange) reached() bool {
-	if x.attempts == 0 {
-		return false
-	}
-	if x.isPart() {
+	if x.attempts == 0 || x.isPart() {
 		return false
 	}
 	switch {

@@ -295,3 +295,35 @@ func keyIn(ctx context.Context) *idempotencyKey {
 func withoutKey(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
 }
+
+// readRoutes are the path templates of the reads.
+var readRoutes = map[string]string{
+	"Applications.Status":         "/api/Application/application-status/{applicationId}",
+	"Applications.Offer":          "/api/Application/application-offer/{applicationId}",
+	"Applications.ListByCustomer": "/api/Application/get-customer-applications/{customerId}",
+	"Applications.ListByPartner":  "/api/Application/get-partner-applications/{partnerId}",
+	"Applications.Get":            "/api/Application/get-application/{applicationId}",
+	"Approval.Contracts":          "/api/ApplicationApproval/get-contracts/{applicationId}",
+	"Approval.ContractDetails":    "/api/ApplicationApproval/get-contract-details/{applicationId}",
+	"Approval.Applicants":         "/api/ApplicationApproval/get-all-applicants/{applicationId}",
+	"Approval.BankAccounts":       "/api/ApplicationApproval/get-all-bank-accounts/{applicationId}",
+	"Approval.PrimaryBankAccount": "/api/ApplicationApproval/get-primary-bank-account/{applicationId}",
+	"Approval.RequiredDocuments":  "/api/ApplicationApproval/get-required-documents/{applicationId}",
+	"Communication.Messages":      "/api/Communication/get-all-messages/{applicationId}",
+	"Customers.GetByEmail":        "/api/Customer/get-customer-by-email",
+	"Customers.GetByID":           "/api/Customer/get-customer-by-id/{customerId}",
+	"Loans.Get":                   "/api/Loan/get-loan/{loanId}",
+	"Loans.ListByCustomer":        "/api/Loan/get-customer-loans/{customerId}",
+	"Loans.Transactions":          "/api/Loan/get-transactions/{loanId}",
+	"Loans.TransactionsPaged":     "/api/Loan/get-transactions-paged/{loanId}",
+	"Loans.Withdrawals":           "/api/Loan/get-withdrawals/{loanId}",
+	"Loans.ContractDocuments":     "/api/Loan/get-contract-documents/{loanId}",
+	"Loans.TotalBalance":          "/api/Loan/get-total-balance/{loanId}",
+	"Loans.RepaymentBalances":     "/api/Loan/get-repayment-balances/{loanId}",
+	"Loans.IsEnabled":             "/api/Loan/is-loan-enabled/{loanId}",
+	"Loans.IsClosed":              "/api/Loan/is-loan-closed/{loanId}",
+	"Loans.EarlyRepayment":        "/api/Loan/get-early-repayment/{loanId}",
+	"Webhooks.RegisteredEvents":   "/api/Webhook/get-registered-webhooks",
+	"Webhooks.Subscription":       "/api/Webhook/get-subscription",
+	"Webhooks.AllSubscriptions":   "/api/Webhook/get-all-subscriptions",
+}

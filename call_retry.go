@@ -118,12 +118,6 @@ func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) er
 	return x.failed(err)
 }
 
-// isOver asks the clock, because the timer of the context may be late.
-func (x *exchange) isOver() bool {
-	at, ok := x.caller.Deadline()
-	return ok && !time.Now().Before(at)
-}
-
 var errStalled = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
 
 // closeBody stops the timer of the http.Client's Timeout.

@@ -37,11 +37,9 @@ const (
 )
 
 const (
-	concurrency = 20                     // orders per worker
-	patience    = time.Second            // for a try of an order, and so for a lease
-	held        = 100 * time.Millisecond // the longest delay of a late command
-	margin      = 300 * time.Millisecond // of MaxLateness beyond held and the lag of reads
-	life        = 120 * time.Millisecond // the longest life of a worker
+	held   = 100 * time.Millisecond // the longest delay of a late command
+	margin = 300 * time.Millisecond // of MaxLateness beyond held and the lag of reads
+	life   = 120 * time.Millisecond // the longest life of a worker
 )
 
 // Worker does the work of a process that [Kill] has started, with the store that open opens. The

@@ -52,6 +52,11 @@ func work(ctx context.Context, address string, orderCount int, log *idempotency.
 	return nil
 }
 
+const (
+	concurrency = 20          // orders per worker
+	patience    = time.Second // for a try of an order, and so for a lease
+)
+
 // persons selects each fourth order. The others have checks of the partner's own, as in AGENTS.md.
 func persons(o order.Order) bool {
 	var n int
