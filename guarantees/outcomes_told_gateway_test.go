@@ -137,8 +137,13 @@ func TestNilBodyIsNull(t *testing.T) {
 					require.NoError(t, err)
 					return
 				}
-				says := map[string]string{"a body": "the service wants a body: pass a request, even an empty one"}
+				const wanted = "the service wants a body: pass a request, even an empty one"
+				says := map[string]string{"a body": wanted}
 				require.ErrorContains(t, err, cmp.Or(says[test.says], test.says))
+				assert.Equal(t, test.says == "a body", strings.Contains(err.Error(), wanted))
+				withBody := catalog.Calls["Applications.CreateCustomer"]
+				_, other := withBody(t.Context(), wire.Serve(t, wire.Answer(test.status, test.body)))
+				assert.NotContains(t, other.Error(), wanted)
 				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 				assert.Equal(t, test.says == "a gateway", lending.NextOf(err).Person)
 				assert.False(t, lending.NextOf(err).Retry)
