@@ -275,7 +275,7 @@ func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) i
 
 // Missing returns the JSON names of the tagged fields of T that none of the records has, for a test of guessed names:
 //
-//	assert.Empty(t, lending.Missing[Payment](payments...))
+//	assert.Empty(t, lending.Missing[account](accounts...))
 //
 // Decoding ignores a wrong name, and leaves the field empty. A null counts as a value. Fields of an
 // inner struct have the names of the path, for example "lines.count". Give records with a value

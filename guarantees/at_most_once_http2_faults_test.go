@@ -233,7 +233,7 @@ func (s *faulty) call(t *testing.T, client *lending.Client, key string) error {
 	})
 	err := client.Approval.AddCompanyDetails(ctx, catalog.Application,
 		lending.CompanyDataRequest{Extra: map[string]string{"key": key}})
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Errorf("%s: nobody answers: %v", key, err)
 	}
 	return err

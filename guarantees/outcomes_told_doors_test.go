@@ -235,7 +235,7 @@ func headerIsRefused(t *testing.T, add func(http.Header), want string) {
 		require.ErrorContains(t, err, want)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		if _, ok := errors.AsType[*lending.ArgumentError](err); ok {
-			assert.Equal(t, lending.Next{}, lending.NextOf(err))
+			assert.Equal(t, lending.Next{Retry: true, Person: true, After: 15 * time.Minute}, lending.NextOf(err))
 		} else if _, ok := errors.AsType[*lending.PanicError](err); ok {
 			assert.True(t, lending.NextOf(err).Person)
 		}

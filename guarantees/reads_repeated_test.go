@@ -234,7 +234,7 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			"HTTP/2, GOAWAY before the stream",
 			fault{Client: "h2c", On: "always", Then: "goaway-before"},
 			foreign, 5, 10,
-			"too often",
+			"again and again",
 		},
 		{
 			"HTTP/2, GOAWAY after the stream",
@@ -255,13 +255,13 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			"HTTP/1.1, twelve stale connections",
 			fault{On: "warm", Then: "rst", Warm: 12},
 			foreign, 10, 10,
-			"too often",
+			"again and again",
 		},
 		{
 			"HTTP/1.1, twelve stale connections own",
 			fault{On: "warm", Then: "rst", Warm: 12},
 			own, 10, 10,
-			"too often",
+			"again and again",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,8 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/orders"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
@@ -82,4 +84,29 @@ func ExampleMigrate() {
 	// failed: <nil>
 	// codes sent: 1
 	// executed: 1
+}
+
+// With a lock, one step of an order runs at a time in all replicas.
+func ExampleNewOrderLock() {
+	pool, stop := exampleDatabase() // use pgxpool.New instead
+	defer stop()
+	lock, err := lendingpostgres.NewOrderLock(pool, "lending")
+	if err != nil {
+		panic(err)
+	}
+
+	all, _ := order.Orders(1)
+	table := order.NewTable(all...)
+	ctx, end := context.WithCancel(context.Background())
+	step := func(context.Context, string) error {
+		fmt.Println("the step has the lock")
+		end()
+		return nil
+	}
+	worker, err := orders.New(table.Open, step, &orders.Options{Lock: lock.Lock})
+	if err != nil {
+		panic(err)
+	}
+	_ = worker.Run(ctx)
+	// Output: the step has the lock
 }

@@ -92,6 +92,7 @@ func (s *sandbox) call(method, path, body string, result any) int {
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
 	require.NoError(s, err)
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
 	if s.token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.token)
 	}
