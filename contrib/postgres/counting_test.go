@@ -145,7 +145,7 @@ func check(ctx context.Context, entries store.Store, saved map[string]int64) err
 			if err != nil {
 				return err
 			}
-			if e.Key == taker {
+			if e.Key == taker || e.Key == "!ready" { // of Log.Ready
 				continue
 			}
 			if _, twice := byKey[e.Key]; twice || e.State != state {

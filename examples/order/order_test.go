@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -310,7 +311,10 @@ func (b *backend) run(replicas int, longest time.Duration) {
 	about := b.start(ctx, nil)
 	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	handle := func(ctx context.Context, event *webhook.Event) (err error) {
-		for _, each := range fleet {
+		b.mu.Lock()
+		all := slices.Clone(fleet)
+		b.mu.Unlock()
+		for _, each := range all {
 			err = errors.Join(err, each.worker.OnEvent(b.table.Of)(ctx, event))
 		}
 		return err
@@ -325,7 +329,10 @@ func (b *backend) run(replicas int, longest time.Duration) {
 		if b.chaos != nil && b.chaos.float() < 0.2 {
 			i := b.chaos.intN(replicas)
 			fleet[i].kill()
-			fleet[i] = b.start(ctx, &running)
+			started := b.start(ctx, &running)
+			b.mu.Lock()
+			fleet[i] = started
+			b.mu.Unlock()
 		}
 		b.decide(about.log)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -32,7 +33,7 @@ var (
 const (
 	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the worker process
 	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // location of the log
-	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders and lag of reads
+	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders, lag of reads, and status of a missing customer
 	movesVariable  = "LENDING_ONBOARDINGTEST_MOVES"  // the addresses of a moving service
 )
 
@@ -58,9 +59,9 @@ func Worker(open func(entries string) (store.Store, func() error, error)) (code 
 }
 
 func child(address string, open func(entries string) (store.Store, func() error, error)) error {
-	var n int
+	var n, missing int
 	var lag time.Duration
-	if _, err := fmt.Sscan(os.Getenv(howVariable), &n, (*int64)(&lag)); err != nil {
+	if _, err := fmt.Sscan(os.Getenv(howVariable), &n, (*int64)(&lag), &missing); err != nil {
 		return err
 	}
 	entries, stop, err := open(os.Getenv(storeVariable))
@@ -74,7 +75,7 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	}
 	log, err := idempotency.NewLog(entries, opts)
 	if err == nil {
-		err = work(context.Background(), address, n, log)
+		err = work(context.Background(), address, n, missing, log)
 	}
 	if failed := stop(); err == nil {
 		err = failed
@@ -135,7 +136,10 @@ func Kill(t *testing.T, entries string, how How) {
 			return isNewer
 		},
 		Worker: func(address string) *exec.Cmd {
-			program, base := os.Args[0], address
+			program, base, missing := os.Args[0], address, http.StatusNoContent
+			if how.Framework == "2.3" {
+				missing = http.StatusNotFound
+			}
 			moved := strings.Replace(address, "127.0.0.1", "localhost", 1)
 			switch isNext := started.Add(1)%2 == 0 || 3*killed.Load() > 2*int64(*kills); {
 			case isNext && how.Moves:
@@ -146,7 +150,7 @@ func Kill(t *testing.T, entries string, how How) {
 			}
 			worker := exec.Command(program, "-test.run=^$")
 			worker.Env = append(os.Environ(), workerVariable+"="+base, storeVariable+"="+entries,
-				howVariable+fmt.Sprintf("=%d %d", *customers, *lag))
+				howVariable+fmt.Sprintf("=%d %d %d", *customers, *lag, missing))
 			if how.Moves {
 				worker.Env = append(worker.Env, movesVariable+"="+address+" "+moved)
 			}

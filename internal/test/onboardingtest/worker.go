@@ -20,8 +20,8 @@ import (
 )
 
 // work does all orders until they are done, in the loop that the documentation gives.
-func work(ctx context.Context, address string, orderCount int, log *idempotency.Log) error {
-	isMissing := lending.WithMissing("Customers.GetByEmail", http.StatusNotFound) // with the framework 2.3
+func work(ctx context.Context, address string, orderCount, missing int, log *idempotency.Log) error {
+	isMissing := lending.WithMissing("Customers.GetByEmail", missing)
 	client, err := lending.New(address, isMissing, lending.WithIdempotency(log), lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
 	}))
