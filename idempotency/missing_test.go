@@ -18,34 +18,38 @@ func TestChecksBelieveAnEmpty404(t *testing.T) {
 	const process = "GET /api/Application/process-application/{applicationId}"
 	for _, test := range []struct {
 		name, route string
-		missing     bool
+		missing     string // the read that the program has measured
 		call        func(context.Context, order, *lending.Client) error
 		want        string
 		outcome     lending.Outcome
 	}{
-		{"e-mail address", create, false, func(ctx context.Context, _ order, c *lending.Client) error {
+		{"e-mail address", create, "", func(ctx context.Context, _ order, c *lending.Client) error {
 			_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
 			return err
 		}, `set lending.WithMissing("Customers.GetByEmail", 404)`, lending.OutcomeNotSent},
-		{"e-mail address, as measured", create, true, func(ctx context.Context, _ order, c *lending.Client) error {
+		{"measured address", create, "Customers.GetByEmail", func(ctx context.Context, _ order, c *lending.Client) error {
 			_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
 			return err
 		}, "", lending.OutcomeDone},
-		{"offer beside the status", process, false, func(ctx context.Context, o order, c *lending.Client) error {
+		{"offer beside the status", process, "", func(ctx context.Context, o order, c *lending.Client) error {
 			_, err := c.Applications.Process(ctx, o.application)
 			return err
 		}, "InsufficientBankingData: ", lending.OutcomeRejected},
-		{"offer of an unknown application", process, false, func(ctx context.Context, _ order, c *lending.Client) error {
+		{"offer of an unknown application", process, "", func(ctx context.Context, _ order, c *lending.Client) error {
 			_, err := c.Applications.Process(ctx, lending.ApplicationID{1})
 			return err
 		}, `set lending.WithMissing("Applications.Status", 404)`, lending.OutcomeNotSent},
+		{"offer beside no status", process, "Applications.Status", func(ctx context.Context, _ order, c *lending.Client) error {
+			_, err := c.Applications.Process(ctx, lending.ApplicationID{1})
+			return err
+		}, `set lending.WithMissing("Applications.Offer", 404)`, lending.OutcomeNotSent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 				service.Assume("absence", "404 empty")
 				var opts []lending.Option
-				if test.missing {
-					opts = append(opts, lending.WithMissing("Customers.GetByEmail", 404))
+				if test.missing != "" {
+					opts = append(opts, lending.WithMissing(test.missing, 404))
 				}
 				o, client := newOrder(service), process(opts...)
 				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -56,7 +60,7 @@ func TestChecksBelieveAnEmpty404(t *testing.T) {
 						require.ErrorContains(t, err, test.want)
 					}
 				}
-				assert.Equal(t, test.missing, service.Executed(test.route) == 1)
+				assert.Equal(t, test.outcome == lending.OutcomeDone, service.Executed(test.route) == 1)
 			})
 		})
 	}
