@@ -39,7 +39,7 @@ func TestChecksBelieveAnEmpty404(t *testing.T) {
 			_, err := c.Applications.Process(ctx, lending.ApplicationID{1})
 			return err
 		}, `set lending.WithMissing("Applications.Status", 404)`, lending.OutcomeNotSent},
-		{"offer beside no status", process, "Applications.Status", func(ctx context.Context, _ order, c *lending.Client) error {
+		{"offer, no status", process, "Applications.Status", func(ctx context.Context, _ order, c *lending.Client) error {
 			_, err := c.Applications.Process(ctx, lending.ApplicationID{1})
 			return err
 		}, `set lending.WithMissing("Applications.Offer", 404)`, lending.OutcomeNotSent},

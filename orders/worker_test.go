@@ -449,8 +449,11 @@ func TestLockedStepWaits(t *testing.T) {
 				s = inner
 				s.set("a", true)
 				s.Hint("a")
-				for len(s.left()) > 0 {
+				for {
 					bubble.Elapse(500 * time.Millisecond)
+					if synctest.Wait(); len(s.left()) == 0 {
+						break
+					}
 					hints[test.hint](s, "a")
 				}
 				assert.True(t, test.least <= tries && tries <= test.most, tries)
