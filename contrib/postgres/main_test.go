@@ -3,17 +3,12 @@
 package lendingpostgres_test
 
 import (
-	"context"
 	"flag"
 	"os"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
-
-	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func TestMain(m *testing.M) {
@@ -28,13 +23,4 @@ func TestMain(m *testing.M) {
 	code := webhooktest.Main(m, openStore)
 	endShared()
 	os.Exit(code)
-}
-
-// openForWorker opens the store of a process in the kill test of the log.
-func openForWorker(url string) (store.Store, func() error, error) {
-	pool, err := pgxpool.New(context.Background(), url)
-	if err != nil {
-		return nil, nil, err
-	}
-	return must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), func() error { pool.Close(); return nil }, nil
 }

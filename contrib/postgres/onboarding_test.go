@@ -1,10 +1,13 @@
 package lendingpostgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/stretchr/testify/require"
@@ -74,4 +77,13 @@ func killWorkers(t *testing.T, how onboardingtest.How, between func(url string))
 	how.Open = openForWorker
 	onboardingtest.Kill(t, url, how)
 	t.Logf("PostgreSQL killed and restarted %d times", restarts)
+}
+
+// openForWorker opens the store of a process in the kill test of the log.
+func openForWorker(url string) (store.Store, func() error, error) {
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		return nil, nil, err
+	}
+	return must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), func() error { pool.Close(); return nil }, nil
 }
