@@ -51,6 +51,15 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	if err := c.err(); err != nil {
 		return err
 	}
+	err := store.ErrConflict // another person has decided: the key takes no verdict then, and says so
+	for turn := 0; turn < maxTurns && errors.Is(err, store.ErrConflict); turn++ {
+		err = s.resolve(ctx, key, r, f)
+	}
+	return err
+}
+
+// resolve saves a verdict. The error is [store.ErrConflict] if the key has changed in the meantime.
+func (s *settings) resolve(ctx context.Context, key string, r Resolution, f finding) error {
 	entry, data, err := s.read(ctx, s.stored(key))
 	if err != nil {
 		return storeError(err)
@@ -79,11 +88,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	data.note(&entry, end)
 	data.Doubt.Idle = idle
 	// A mutation that needs the lock changes the entry, which ends the time for corrections.
-	err = s.store.Save(ctx, data.next(&entry, end.State, entry.Lock))
-	if errors.Is(err, store.ErrConflict) { // another person has decided: the key takes no verdict now, and says so
-		return l.Resolve(ctx, key, r)
-	}
-	return storeError(err)
+	return storeError(s.store.Save(ctx, data.next(&entry, end.State, entry.Lock)))
 }
 
 // allows returns the reason if the verdict cannot be accepted.

@@ -510,3 +510,17 @@ func TestSecondOfTwoPersonsHearsOfTheFirst(t *testing.T) {
 		require.NotErrorIs(t, err, idempotency.ErrStore)
 	})
 }
+
+// TestVerdictAtAStoreThatRefusesAllEnds has a store refuse each save as a conflict.
+func TestVerdictAtAStoreThatRefusesAllEnds(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
+		require.Error(t, client.Applications.SendLink(withKey(t.Context(), "the/key"), o.application))
+		saves := 0
+		entries.save = func(store.Entry) error { saves++; return store.ErrConflict }
+		err := log.Resolve(t.Context(), "the/key", says(idempotency.Happened(nil)))
+		require.ErrorIs(t, err, idempotency.ErrStore)
+		assert.Less(t, saves, 20)
+	})
+}
