@@ -16,8 +16,8 @@ type Credentials struct {
 
 	// Current returns the user and the password of the next sign-in, for example from a vault, so
 	// that a program rotates them without a restart. The session asks before each sign-in, once more
-	// if the service rejects the sign-in, and then every 2 seconds. A rejected pair is not sent again by this
-	// process, unless [Session.SignIn] asks for it: change the password at the service first.
+	// if the service rejects the sign-in, and then every 2 seconds. This process does not send a
+	// rejected pair again, unless [Session.SignIn] asks for it: change the password at the service first.
 	// Current must return when ctx ends. Username still names the account in the [TokenStore]
 	// and in the log of mutations; Password is not used.
 	Current func(ctx context.Context) (username string, password Secret, err error)

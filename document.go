@@ -39,10 +39,11 @@ const expectAbove = 256 << 10
 // If Content holds less or more than its size, or fails, the client breaks off the upload, so
 // the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. After an error the
 // client seeks an [io.Seeker] back to its position before the upload. For any other Content that was
-// read, [NextOf] says stop: open the document again. In a step of package orders, which opens the document
-// again, NextOf does not say so. If ctx has no deadline, an upload ends after
-// two minutes without progress. If ctx ends, or the service responds early,
-// the upload does not wait for a Content that blocks: its Read may continue.
+// read, [NextOf] says stop: open the document again. In a step of package orders [NextOf] says retry, because
+// the step opens the document again.
+//
+// If ctx has no deadline, an upload ends after two minutes without progress. If ctx ends, or the service
+// responds early, the upload does not wait for a Content that blocks: its Read may continue.
 //
 // If a file is larger than 256 KiB, or its size is unknown, the client first asks the service
 // whether it accepts the file (Expect: 100-continue). With [WithHTTPClient] the transport's

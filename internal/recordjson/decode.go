@@ -200,14 +200,18 @@ func PlainTime(text string, into *time.Time) error {
 	return err
 }
 
-// parseCount reads the number in raw as an int: an impossible count must not cost its records.
+// parseCount reads the number in raw as the nearest int: an impossible count must not cost its
+// records.
 func parseCount(raw []byte, into *int) error {
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // of 1e999, which is infinite
-		return err
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		f, err := strconv.ParseFloat(string(raw), 64) // 1e30, 12.0
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return err
+		}
+		n = int64(max(min(f, 1<<62), -1<<62))
 	}
-	const most = math.MaxInt / 4 * 3
-	*into = int(max(min(f, most), -most))
+	*into = int(max(min(n, math.MaxInt), math.MinInt))
 	return nil
 }
 
