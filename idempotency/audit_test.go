@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -478,7 +479,7 @@ func (l listing) List(ctx context.Context, filter store.Filter) ([]store.Entry, 
 	return l.Store.List(ctx, filter)
 }
 
-// TestAuditDailyRunsInOneReplica has replicas for two days, and the first ends during an audit.
+// TestAuditDailyRunsInOneReplica has replicas for two days. One of them ends during an audit, and another is killed.
 func TestAuditDailyRunsInOneReplica(t *testing.T) {
 	inBooks(t, func(b *books) {
 		daily := func(client *lending.Client) time.Duration {
@@ -509,7 +510,18 @@ func TestAuditDailyRunsInOneReplica(t *testing.T) {
 		b.watch = func() {}
 		assert.Equal(b, first.To, fake.Must(b.log.Audited(b.Context())).To, "no result of half an audit")
 
-		daily(b.client)
+		killed := &tampered{Store: b.entries}
+		killed.saved = func(store.Entry) error { // the process dies after the first save
+			killed.save = func(store.Entry) error { return io.ErrClosedPipe }
+			return io.ErrClosedPipe
+		}
+		_, err = fake.Must(idempotency.NewLog(killed, nil)).AuditDaily(b.Context(), b.client)
+		require.ErrorIs(b, err, idempotency.ErrStore)
+		wait = daily(b.client)
+		assert.InDelta(b, time.Hour, wait, float64(time.Minute), "the killed replica may still be at work")
+		bubble.Elapse(wait)
+		fake.Must(b.client.Loans.Get(b.Context(), b.loan)) // renews the token
+		assert.Equal(b, 24*time.Hour, daily(b.client))
 		second := fake.Must(b.log.Audited(b.Context()))
 		assert.Equal(b, first.To, second.From)
 		assert.Equal(b, map[idempotency.DifferenceKind]int{idempotency.Unexplained: 1}, second.Found)
