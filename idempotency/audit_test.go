@@ -287,6 +287,18 @@ func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
 			b.withdraw(b.client)
 			bubble.Elapse(maxLateness)
 		}, 4},
+		{"a key of a younger owner forgotten later", func(b *books) {
+			fake.Must(b.log.Forget(b.Context(), "order/confirm-1"))
+			bubble.Elapse(2*time.Hour + 10*time.Minute)
+			id := b.apply(b.client, "late")
+			fake.Must(b.client.Applications.AddOrUpdateBankingData(b.key("late-bank"), id, bankData(), nil))
+			fake.Must(b.client.Applications.Process(b.key("late-process"), id))
+			require.NoError(b, b.client.Approval.AddCompanyDetails(b.key("late-company"), id,
+				lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
+			require.NoError(b, b.client.Approval.AddPrimaryApplicantDetails(b.key("late-applicant"), id, applicant()))
+			bubble.Elapse(maxLateness)
+			fake.Must(b.log.Forget(b.Context(), "order/late-applicant"))
+		}, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBooks(t, func(b *books) {
