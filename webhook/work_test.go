@@ -102,6 +102,21 @@ func TestWorkTriesAgainAndPutsAside(t *testing.T) {
 	})
 }
 
+func TestWorkWaitsAsBackoffSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		work(t, 1, func(context.Context, *webhook.Event) error {
+			if tries = append(tries, time.Now()); len(tries) < 3 {
+				return errors.New("not yet")
+			}
+			return nil
+		}, &webhook.WorkOptions{Backoff: func(tries int) time.Duration { return time.Duration(tries) * time.Minute }})
+		require.Len(t, tries, 3)
+		require.Equal(t, time.Minute, tries[1].Sub(tries[0]).Round(time.Second))
+		require.Equal(t, 2*time.Minute, tries[2].Sub(tries[1]).Round(time.Second))
+	})
+}
+
 func TestWorkIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32

@@ -232,6 +232,19 @@ func TestOtherOrigins(t *testing.T) {
 	}
 }
 
+// A program that kept a token or an identifier of another run hears that both are unknown.
+func TestRunsWithoutASeedDiffer(t *testing.T) {
+	var tokens, applications []string
+	for range 2 {
+		s := start(t, "-seed", "0")
+		s.signIn(device)
+		_, application := s.application("Ada")
+		tokens, applications = append(tokens, s.token), append(applications, application)
+	}
+	assert.NotEqual(t, tokens[0], tokens[1])
+	assert.NotEqual(t, applications[0], applications[1])
+}
+
 func TestRefusesToBeReached(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel() // an accepted command line ends soon
