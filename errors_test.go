@@ -51,6 +51,29 @@ func TestOnlyTheErrorOfAMutationTellsItsOutcome(t *testing.T) {
 	}
 }
 
+// wrapsByAs has no Unwrap.
+type wrapsByAs struct{ inner *lending.Error }
+
+func (wrapsByAs) Error() string { return "the order failed" }
+
+func (e wrapsByAs) As(target any) bool {
+	found, ok := target.(**lending.Error)
+	if ok {
+		*found = e.inner
+	}
+	return ok
+}
+
+func TestErrorWithAnAsOfItsOwnTellsTheOutcome(t *testing.T) {
+	for _, outcome := range []lending.Outcome{lending.OutcomeNotSent, lending.OutcomeRejected, lending.OutcomeUnknown} {
+		t.Run(outcome.String(), func(t *testing.T) {
+			err := wrapsByAs{&lending.Error{Effect: lending.Mutation, Outcome: outcome}}
+			assert.Equal(t, outcome, lending.OutcomeOf(err))
+			assert.Equal(t, outcome, lending.OutcomeOf(fmt.Errorf("order 7: %w", err)))
+		})
+	}
+}
+
 func TestNoResponseToCaptureInto(t *testing.T) {
 	var outer lending.Response
 	ctx := lending.CaptureResponse(t.Context(), &outer)

@@ -668,6 +668,12 @@ func TestMisfitsInDeepTextsCostLittle(t *testing.T) {
 }
 
 // TestNullInAListIsAZeroRecord: one hole does not lose the list.
+type ownLines []struct {
+	Count int `json:"count"`
+}
+
+func (*ownLines) UnmarshalJSON([]byte) error { return nil }
+
 func TestMissingNamesGuessedFields(t *testing.T) {
 	type line struct {
 		Count int   `json:"count"`
@@ -713,6 +719,9 @@ func TestMissingNamesGuessedFields(t *testing.T) {
 			assert.Equal(t, tt.want, lending.Missing[*guess](records...))
 		})
 	}
+	assert.Empty(t, lending.Missing[struct {
+		Lines ownLines `json:"lines"`
+	}](lending.NewRecord([]byte(`{"lines": [{}]}`))), "UnmarshalJSON chooses the fields")
 	assert.Equal(t, []string{"id"}, lending.Missing[struct {
 		ID string `json:"id"`
 	}](lending.NewRecord([]byte("{")), lending.Record{}), "no JSON")

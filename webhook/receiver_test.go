@@ -522,6 +522,7 @@ func TestDeliveryShowsNoPayload(t *testing.T) {
 		require.NotContains(t, log.String(), secret)
 	}
 	require.Equal(t, 6, strings.Count(log.String(), "delivery"))
+	require.Equal(t, 2, strings.Count(log.String(), `"error":`), "a refusal has a reason")
 }
 
 func TestEventFuncsCallByName(t *testing.T) {
