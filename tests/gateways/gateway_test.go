@@ -2,6 +2,7 @@ package gateways_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -66,6 +67,10 @@ type gateway struct {
 	A, B               string // the instances of the service
 	Requests, Streams  int    // of a connection
 	Seconds            int    // the read timeout, unless the configuration has another
+	Port               string // to which a proxy connects
+	User               string // of a proxy
+	Limit              int    // of a body
+	Buffering          string // of requests: on or off
 
 	command *exec.Cmd
 }
@@ -74,9 +79,10 @@ type gateway struct {
 func start(t *testing.T, configuration string, o *origin, changes ...func(*gateway)) *gateway {
 	t.Helper()
 	name, _, _ := strings.Cut(configuration, "/")
+	_, port, _ := net.SplitHostPort(o.a.address)
 	g := &gateway{
-		T: t, product: products[name], Dir: t.TempDir(), Listen: freeAddress(t), A: o.a.address, B: o.b.address,
-		Modules: "/usr/lib/apache2/modules", Requests: 1000, Streams: 128, Seconds: 60,
+		T: t, product: products[name], Dir: t.TempDir(), Listen: freeAddress(), A: o.a.address, B: o.b.address,
+		Modules: "/usr/lib/apache2/modules", Requests: 1000, Streams: 128, Seconds: 60, Port: port, User: "partner",
 	}
 	g.Conf = g.Dir + "/conf"
 	for _, change := range changes {
@@ -133,19 +139,24 @@ func (g *gateway) run() {
 	g.command.Stdout, g.command.Stderr = output, output
 	g.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(g, g.command.Start())
-	require.Eventually(g, func() bool {
-		conn, err := net.Dial("tcp", g.Listen)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}, 20*time.Second, 10*time.Millisecond, "the gateway does not start: see %s", g.Dir+"/output")
+	require.Eventually(g, g.listens, 20*time.Second, 10*time.Millisecond, "the gateway does not start: %s/output", g.Dir)
 }
 
-// kill ends the program and its workers at once.
+// kill ends the program and its workers at once, and returns when nothing listens.
 func (g *gateway) kill() {
 	_ = syscall.Kill(-g.command.Process.Pid, syscall.SIGKILL)
 	_ = g.command.Wait()
+	for g.listens() {
+		<-time.After(time.Millisecond)
+	}
+}
+
+func (g *gateway) listens() bool {
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", g.Listen)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
 }
 
 var identifier = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
@@ -177,8 +188,9 @@ func (g *gateway) client(opts ...lending.Option) *lending.Client {
 
 func newClient(t *testing.T, address string, opts ...lending.Option) *lending.Client {
 	t.Helper()
-	client, err := lending.New(address, append(opts, lending.WithTLS(trust()),
-		lending.WithTokenSource(lending.StaticToken("t")))...)
+	client, err := lending.New(address, append([]lending.Option{
+		lending.WithTLS(trust()), lending.WithTokenSource(lending.StaticToken("t")),
+	}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client
@@ -194,12 +206,11 @@ func trust() *tls.Config {
 // lastPort is below the range from which the system takes the ports of clients.
 var lastPort atomic.Int32
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
+func freeAddress() string {
 	for {
 		address := fmt.Sprintf("127.0.0.1:%d", 10_000+(int(lastPort.Add(1))+os.Getpid()*100)%20_000)
-		if listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
-			require.NoError(t, listener.Close())
+		if listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address); err == nil {
+			_ = listener.Close()
 			return address
 		}
 	}

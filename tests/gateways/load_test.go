@@ -205,8 +205,12 @@ func (r *tally) judge(runs int, c call) {
 func TestLoad(t *testing.T) {
 	results := map[[2]string]*tally{} // by configuration and fault
 	t.Cleanup(func() {
-		write(t, "ran twice", grid(results, (*tally).ranTwice))
-		write(t, "unknown", grid(results, (*tally).perTenThousand))
+		var rows []string
+		for _, s := range setups {
+			rows = append(rows, s.configuration)
+		}
+		write(t, "ran twice", grid("configuration", rows, results, (*tally).ranTwice))
+		write(t, "unknown", grid("configuration", rows, results, (*tally).perTenThousand))
 	})
 	for _, s := range setups {
 		for _, f := range faults {
@@ -218,9 +222,7 @@ func TestLoad(t *testing.T) {
 				results[[2]string{s.configuration, f.name}] = sum
 				t.Run(fmt.Sprintf("%s/%s/%d callers", s.configuration, f.name, callers), func(t *testing.T) {
 					t.Parallel()
-					r := s.suffer(t, f, callers)
-					t.Logf("%s: %s", t.Name(), r)
-					sum.add(r)
+					sum.add(s.suffer(t, f, callers))
 				})
 			}
 		}
@@ -231,19 +233,7 @@ func (s setup) suffer(t *testing.T, f faulty, callers int) *tally {
 	t.Helper()
 	o := newOrigin(t, f.idle)
 	g := start(t, s.configuration, o, func(g *gateway) { g.Seconds = 1 })
-	client := g.client()
-	disturbed := make(chan struct{})
-	_, err := client.Applications.Status(t.Context(), lending.ApplicationID(uuid.New())) // connects
-	require.NoError(t, err)
-	o.fault.Store(f.fault)
-	go func() {
-		defer close(disturbed)
-		if f.disturb != nil {
-			f.disturb(t, g, o)
-		}
-	}()
-	calls := sizes(400, 100*min(callers, 20))
-	r := load(t, client, o, callers, calls[len(calls)-1], disturbed)
+	r := f.load(t, g, o, g.client(), callers)
 	arrivals := g.arrivals()
 	assert.NotEmpty(t, arrivals)
 	for _, lines := range arrivals {
@@ -258,6 +248,25 @@ func (s setup) suffer(t *testing.T, f faulty, callers int) *tally {
 	if !s.leavesAll && f.name != killed { // through a killed gateway nobody can read
 		assert.Zero(t, r.failedReads, "%s", r.examples)
 	}
+	return r
+}
+
+// load makes calls, and has the fault meanwhile.
+func (f faulty) load(t *testing.T, g *gateway, o *origin, client *lending.Client, callers int) *tally {
+	t.Helper()
+	disturbed := make(chan struct{})
+	_, err := client.Applications.Status(t.Context(), lending.ApplicationID(uuid.New())) // connects
+	require.NoError(t, err)
+	o.fault.Store(f.fault)
+	go func() {
+		defer close(disturbed)
+		if f.disturb != nil {
+			f.disturb(t, g, o)
+		}
+	}()
+	calls := sizes(400, 100*min(callers, 20))
+	r := load(t, client, o, callers, calls[len(calls)-1], disturbed)
+	t.Logf("%s: %s", t.Name(), r)
 	return r
 }
 
@@ -299,18 +308,18 @@ func (r *tally) perTenThousand() string {
 	return text
 }
 
-// grid returns a table with a row for each configuration and a column for each fault.
-func grid(results map[[2]string]*tally, cell func(*tally) string) string {
-	head, rule, sent := "| configuration |", "|---|", 0
+// grid returns a table with a column for each fault.
+func grid(title string, rows []string, results map[[2]string]*tally, cell func(*tally) string) string {
+	head, rule, sent := "| "+title+" |", "|---|", 0
 	for _, f := range faults {
 		head += " " + f.name + " |"
 		rule += "--:|"
 	}
 	text := head + "\n" + rule + "\n"
-	for _, s := range setups {
-		text += "| " + s.configuration + " |"
+	for _, row := range rows {
+		text += "| " + row + " |"
 		for _, f := range faults {
-			r := results[[2]string{s.configuration, f.name}]
+			r := results[[2]string{row, f.name}]
 			if r == nil || r.sent == 0 {
 				text += " left out |"
 				continue

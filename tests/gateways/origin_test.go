@@ -2,10 +2,12 @@ package gateways_test
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"path"
@@ -25,6 +27,8 @@ type origin struct {
 	mu       sync.Mutex
 	executed map[string]int // by the identifier of the request
 	parts    int            // documents of which a part was executed
+
+	refusesDocuments bool // before a byte is read
 
 	fault atomic.Pointer[fault] // of all requests
 	count atomic.Int64
@@ -48,13 +52,17 @@ type instance struct {
 	server  *http.Server
 	idle    time.Duration // after which the server closes a connection
 	handler http.Handler
+	secure  string // the protocol over TLS, "" without TLS
 }
 
-func newOrigin(t *testing.T, idle time.Duration) *origin {
+func newOrigin(t *testing.T, idle time.Duration, changes ...func(*instance)) *origin {
 	t.Helper()
 	o := &origin{executed: map[string]int{}}
 	for _, i := range []**instance{&o.a, &o.b} {
-		*i = &instance{address: freeAddress(t), idle: idle, handler: o}
+		*i = &instance{address: freeAddress(), idle: idle, handler: o}
+		for _, change := range changes {
+			change(*i)
+		}
 		(*i).run(t)
 		t.Cleanup(func() { _ = (*i).server.Close() })
 	}
@@ -65,12 +73,22 @@ func (i *instance) run(t *testing.T) {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	i.server = &http.Server{Handler: i.handler, IdleTimeout: i.idle, Protocols: protocols, ReadHeaderTimeout: time.Minute}
+	protocols.SetHTTP2(i.secure == "HTTP/2")
+	protocols.SetUnencryptedHTTP2(i.secure == "")
+	i.server = &http.Server{
+		Handler: i.handler, IdleTimeout: i.idle, Protocols: protocols, ReadHeaderTimeout: time.Minute,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		ErrorLog:  log.New(io.Discard, "", 0), // a killed proxy ends handshakes
+	}
+	server := i.server
+	serve := server.Serve
+	if i.secure != "" {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	for {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", i.address)
 		if err == nil {
-			go func(server *http.Server) { _ = server.Serve(listener) }(i.server)
+			go func() { _ = serve(listener) }()
 			return
 		}
 		if t.Context().Err() != nil {
@@ -86,6 +104,11 @@ const statusPath = "/api/Application/application-status/"
 func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/partner/") {
 		o.partner.ServeHTTP(w, r)
+		return
+	}
+	isDocument := strings.Contains(r.URL.Path, "/submit-")
+	if isDocument && o.refusesDocuments {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -109,7 +132,7 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet:
 		_, _ = io.WriteString(w, `"c0000000-0000-4000-8000-000000000001"`)
-	case strings.Contains(r.URL.Path, "/submit-"):
+	case isDocument:
 		_, _ = io.WriteString(w, `true`)
 	}
 }
