@@ -3,7 +3,6 @@ package lendingtest_test
 import (
 	"cmp"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -125,26 +124,6 @@ func TestClockHasAnEnd(t *testing.T) {
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
 }
 
-// What panics in a test is an error from afar, and every misspelling is one.
-func TestErrorsOfOrders(t *testing.T) {
-	t.Parallel()
-	r, address := controlled(t)
-	c, ctx := steer.Control{URL: address}, t.Context()
-	const noRoute = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; openapi.yaml lists all routes`
-	const misspelt = "GET /api/Loan/get-loan/{id}"
-	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), noRoute)
-	unknown := map[string]any{"route": "*", "fault": map[string]string{"delay": "3s"}}
-	require.ErrorContains(t, c.Post(ctx, "fail", unknown, nil), `unknown field "delay"`)
-	require.EqualError(t, c.Get(ctx, "executed", url.Values{"route": {misspelt}}, new(int)), noRoute)
-	require.EqualError(t, c.Post(ctx, "add-loan", lendingtest.Loan{ApplicationID: "x"}, nil),
-		"lendingtest: no application x")
-	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Reached: func() {}}),
-		"cannot be sent to another process")
-	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
-	assert.Empty(t, r.Snapshot().Loans)
-	r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID).ok() // no fault was planned
-}
-
 // Who may give orders: local callers, those with the token, and no page of another origin.
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
@@ -183,6 +162,7 @@ func TestControlIsGuarded(t *testing.T) {
 func TestOrdersAreChecked(t *testing.T) {
 	t.Parallel()
 	const executed = "GET /executed?route=GET+/api/Loan/get-loan/{loanId}"
+	const noRoute = `"lendingtest: no route \"GET /api/Loan/get-loan/{id}\"; openapi.yaml lists all routes"`
 	for _, test := range []struct{ request, says string }{
 		{"GET /nothing", "there are GET arrived, GET deliveries"},
 		{"GET /reset", "there are GET arrived, GET deliveries"},
@@ -193,11 +173,17 @@ func TestOrdersAreChecked(t *testing.T) {
 		{executed, ""},
 		{executed + "&about=x", ""},
 		{executed + "&about=y", "no record, e-mail or account"},
+		{"GET /executed?route=GET+/api/Loan/get-loan/{id}", noRoute},
+		{"GET /requests?route=x", "has no parameter"},
+		{"GET /requests?limit=x", "limit is not a number"},
+		{"GET /requests?limit=-1", "limit is not a number"},
+		{"GET /requests?limit=", "requests wants limit"},
 		{"GET /otp?loan=y", "no loan"},
 		{"GET /two-factor-code?username=y", "no account"},
 		{`POST /fail {"route":"*","fualt":{}}`, "fualt"},
 		{`POST /fail {"route":"*","fault":{"stauts":500}}`, "stauts"},
 		{`POST /fail {"route":"*","fault":{"status":503,"for":"x"}}`, "for"},
+		{`POST /fail {"route":"GET /api/Loan/get-loan/{id}","fault":{"status":503}}`, noRoute},
 		{`POST /fail {"route":"*"}`, "the fault changes nothing; set status"},
 		{`POST /fail {"route":"*","fault":{"retryAfter":"3s","executes":true}}`, "changes nothing"},
 		{`POST /fail {"route":"*","fault":{"status":503,"times":-7}}`, "times must be"},
@@ -214,6 +200,7 @@ func TestOrdersAreChecked(t *testing.T) {
 		{`POST /advance`, "the body is empty"},
 		{`POST /advance {"by":"1h","for":"x"}`, "for"},
 		{`POST /advance {"by":"-2562047h"}`, "the year"},
+		{`POST /add-loan {"applicationId":"y"}`, "lendingtest: no application y"},
 		{`POST /add-loan {"amount":-5}`, "is negative"},
 		{`POST /add-loan {"amount":"5"}`, "the body"},
 		{`POST /decision {"after":"-1s"}`, "after is negative"},
@@ -273,6 +260,7 @@ func order(t *testing.T, request, header, token, peer string, status int, says s
 	if status >= 400 {
 		assert.Contains(t, w.Body.String(), `{"error":"`)
 		assert.Len(t, s.Snapshot().Loans, 1)
+		assert.Empty(t, s.Faults())
 	}
 }
 
@@ -294,6 +282,10 @@ func TestFaultInJSON(t *testing.T) {
 	var again lendingtest.Fault
 	require.NoError(t, json.Unmarshal(b, &again))
 	assert.Equal(t, f, again)
+	_, err = json.Marshal(lendingtest.Fault{Reached: func() {}})
+	require.ErrorContains(t, err, "cannot be sent to another process")
+	_, err = json.Marshal(lendingtest.Fault{Body: []byte{0xff}})
+	require.ErrorContains(t, err, "not UTF-8 text")
 	for _, test := range []struct {
 		want string
 		f    lendingtest.Fault
@@ -318,8 +310,8 @@ func TestControlPage(t *testing.T) {
 	page, err := os.ReadFile("CONTROL.md")
 	require.NoError(t, err)
 	r, url := controlled(t)
-	_, said := call(t, url+"/nothing")
-	_, names, _ := strings.Cut(strings.TrimSuffix(said, "\"}\n"), "there are ")
+	unknown := steer.Control{URL: url}.Get(t.Context(), "nothing", nil, nil)
+	_, names, _ := strings.Cut(unknown.Error(), "there are ")
 	for name := range strings.SplitSeq(names, ", ") {
 		assert.Contains(t, string(page), "\n| "+strings.Replace(name, " ", " `", 1)+"` |")
 	}
@@ -388,16 +380,4 @@ func TestControlPageHasEveryBody(t *testing.T) {
 		}
 	}
 	assert.Len(t, r.Snapshot().Loans[0].Withdrawals, 1)
-}
-
-func call(t *testing.T, url string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, string(body)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -174,6 +175,13 @@ func (r reply) list() (l []map[string]any) {
 	r.t.Helper()
 	require.NoError(r.t, json.Unmarshal([]byte(r.ok()), &l), r.body)
 	return l
+}
+
+// shown returns status, content type and body.
+func (r reply) shown() string {
+	r.t.Helper()
+	require.NoError(r.t, r.err)
+	return fmt.Sprint(r.status, " ", r.header.Get("Content-Type"), " ", r.body)
 }
 
 type problem struct {

@@ -21,10 +21,10 @@ import (
 func TestServiceIsAsStrictAsTheHost(t *testing.T) {
 	t.Parallel()
 	const (
-		create, status = "POST /api/Application/create-customer", "GET /api/Application/application-status/{application}"
-		quick, created = "POST /api/Application/quick-test/{application}", `200 JSON "Application Created"`
+		create, status = "POST Application/create-customer", "GET Application/application-status/{application}"
+		quick, created = "POST Application/quick-test/{application}", `200 JSON "Application Created"`
 		text           = "200 text/plain; charset=utf-8 Application Created"
-		upload         = "POST /api/Application/submit-bankstatement-document/{application}?fileName=a"
+		upload         = "POST Application/submit-bankstatement-document/{application}?fileName=a"
 	)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for _, test := range []struct{ name, header, request, body, want string }{ // want: status, content type and body
@@ -32,19 +32,19 @@ func TestServiceIsAsStrictAsTheHost(t *testing.T) {
 		{"invalid UTF-8", "", create, strings.Replace(ann, "Ann", "\xff", 1), `400 JSON .*InvalidJson.*`},
 		{"address", "", status + "?x=" + long(8103), "", `414  `},
 		{"address within the limit", "", status + "?x=" + long(8102), "", created},
-		{"address of no route", "", "GET /" + long(9000), "", `414  `},
+		{"address of no route", "", "GET " + long(9000), "", `414  `},
 		{"head", "X-Long: " + long(33000), status, "", `431  `},
 		{"head within the limit", "X-Long: " + long(32000), status, "", created},
 		{"text without Accept", "Accept:", status, "", text},
 		{"text for anything", "Accept: */*", status, "", text},
 		{"text for axios", "Accept: application/json, text/plain, */*", status, "", text},
 		{"JSON for application", "Accept: application/*;q=0.5", status, "", created},
-		{"JSON of a boolean", "Accept: */*", "GET /api/Loan/is-loan-closed/{loan}", "", `200 JSON false`},
+		{"JSON of a boolean", "Accept: */*", "GET Loan/is-loan-closed/{loan}", "", `200 JSON false`},
 		{"no content type, required", "Content-Type:", create, ann, `415 .*`},
 		{"no content type, optional", "", quick, "", `415 .*`},
 		{"no content type, document", "Content-Type:", upload, file(1), `415 .*`},
 		{"null, optional", "", quick, "null", `200 .*false`},
-		{"no content type, no body", "", "POST /api/Application/cancel-application/{application}", "", `200  `},
+		{"no content type, no body", "", "POST Application/cancel-application/{application}", "", `200  `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,17 +52,10 @@ func TestServiceIsAsStrictAsTheHost(t *testing.T) {
 			if name, value, ok := strings.Cut(test.header, ":"); ok {
 				r.header[name] = []string{strings.TrimSpace(value)}
 			}
-			method, path, _ := strings.Cut(test.request, " ")
 			application := r.AddApplication(lendingtest.Application{})
-			path = strings.NewReplacer("{loan}", r.AddLoan(lendingtest.Loan{}).ID, "{application}", application.ID).Replace(path)
-			var body io.Reader
-			if test.body != "" {
-				body = strings.NewReader(test.body)
-			}
-			a := r.send(method, path, body)
-			require.NoError(t, a.err)
+			fill := strings.NewReplacer("{loan}", r.AddLoan(lendingtest.Loan{}).ID, "{application}", application.ID)
 			want := strings.Replace(test.want, "JSON ", "application/json; charset=utf-8 ", 1)
-			assert.Regexp(t, "^"+want+"$", fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", a.body))
+			assert.Regexp(t, "^"+want+"$", r.request(fill.Replace(test.request)+" "+test.body).shown())
 		})
 	}
 }
@@ -100,32 +93,32 @@ func TestHostConvertsADateWithAZone(t *testing.T) {
 func TestRefusalsHaveTheFormsOfTheFramework(t *testing.T) {
 	t.Parallel()
 	const (
-		create, loan = "POST /api/Application/create-customer ", "GET /api/Loan/get-loan/"
-		email        = "GET /api/Customer/get-customer-by-email?email=x@example.com"
+		create, loan = "POST Application/create-customer ", "GET Loan/get-loan/"
+		email        = "GET Customer/get-customer-by-email?email=x@example.com"
 		record       = `\{"status":404,"title":"Not Found","traceId":"[0-9-]+","type":"https://.*-15\.5\.5"\}`
-		upload       = "POST /api/Application/submit-bankstatement-document/{application}?fileName=a 7"
+		upload       = "POST Application/submit-bankstatement-document/{application}?fileName=a 7"
 		long         = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 		own          = `400 application/json .*"errorCode":"InvalidDocument".*"errors":\[\].*`
 	)
 	for _, test := range []struct{ framework, name, request, want string }{ // want: status, content type and body
 		{"2.3", "missing", loan + unknownID, `404  `},
 		{"2.3", "missing e-mail address", email, `404  `},
-		{"2.3", "unknown path", "GET /api/x", `404  `},
-		{"2.3", "forbidden", "GET /api/Webhook/get-all-subscriptions", `403  `},
+		{"2.3", "unknown path", "GET x", `404  `},
+		{"2.3", "forbidden", "GET Webhook/get-all-subscriptions", `403  `},
 		{"2.3", "no content type", create, `415  `},
 		{"2.3", "field", create + strings.Replace(ann, "ann@", "", 1), `400 application/json \{"Email":\[".*"\]\}`},
-		{"2.3", "fields in a list", "POST /api/ApplicationBulk/create-customers [{}]", `400 .*"\[0\]\.Email":.*`},
+		{"2.3", "fields in a list", "POST ApplicationBulk/create-customers [{}]", `400 .*"\[0\]\.Email":.*`},
 		{"2.3", "parameter", loan + "7", `400 application/json \{"loanId":\[".*"\]\}`},
-		{"2.3", "of a POST", "POST /api/Application/quick-test/7 {}", `400 application/json \{"applicationId":\[".*"\]\}`},
-		{"2.3", "of the query", "POST /api/Application/create-application?sendLink=x {}", `400 .*"sendLink":\[.*`},
+		{"2.3", "of a POST", "POST Application/quick-test/7 {}", `400 application/json \{"applicationId":\[".*"\]\}`},
+		{"2.3", "of the query", "POST Application/create-application?sendLink=x {}", `400 .*"sendLink":\[.*`},
 		{"2.3", "two of a field", create + `{"email":"` + long + `"}`, `400 .*"Email":\[".*","[^\]]*"\].*`},
 		{"2.3", "type in the body", create + `{"email":7}`, `400 application/json \{"email":\[".*"\]\}`},
 		{"2.3", "no JSON", create + `{`, `400 application/json \{"":\[".*"\]\}`},
 		{"2.3", "verdict of the service", upload, own},
 		{"10", "missing", loan + unknownID, `404 application/problem\+json ` + record},
 		{"10", "missing e-mail address", email, `404 application/problem\+json ` + record},
-		{"10", "unknown path", "GET /api/x", `404  `},
-		{"10", "forbidden", "GET /api/Webhook/get-all-subscriptions", `403  `},
+		{"10", "unknown path", "GET x", `404  `},
+		{"10", "forbidden", "GET Webhook/get-all-subscriptions", `403  `},
 		{"10", "no content type", create, `415 application/problem\+json .*-15\.5\.16"\}`},
 		{"10", "field", create + "{}", `400 application/problem\+json \{"errors":\{"Email":\[".*"\],.*\},"status":400,.*\}`},
 		{"10", "verdict of the service", upload, own},
@@ -134,21 +127,13 @@ func TestRefusalsHaveTheFormsOfTheFramework(t *testing.T) {
 		t.Run(test.framework+" "+test.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, lendingtest.WithFramework(test.framework))
-			row := strings.SplitN(test.request, " ", 3)
-			path := strings.Replace(row[1], "{application}", r.AddApplication(lendingtest.Application{}).ID, 1)
-			var body io.Reader
-			if len(row) > 2 && row[2] != "" {
-				body = strings.NewReader(row[2])
-			}
-			a := r.send(row[0], path, body)
-			require.NoError(t, a.err)
-			assert.Regexp(t, "^"+test.want+"$", fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", a.body))
+			application := r.AddApplication(lendingtest.Application{}).ID
+			request := strings.Replace(test.request, "{application}", application, 1)
+			assert.Regexp(t, "^"+test.want+"$", r.request(request).shown())
 		})
 	}
-	r := newRig(t, lendingtest.WithFramework("2.3"))
-	stranger := r.as("").get("/api/Webhook/get-subscription")
-	challenge := stranger.header.Get("WWW-Authenticate")
-	assert.Equal(t, []any{401, "", "Bearer"}, []any{stranger.status, stranger.body, challenge})
+	stranger := newRig(t, lendingtest.WithFramework("2.3")).as("").get("/api/Webhook/get-subscription")
+	assert.Equal(t, []string{"401  ", "Bearer"}, []string{stranger.shown(), stranger.header.Get("WWW-Authenticate")})
 	assert.PanicsWithValue(t, `lendingtest: no framework "5"; WithFramework takes 2.3 and 10`,
 		func() { lendingtest.New(lendingtest.WithFramework("5")) })
 }

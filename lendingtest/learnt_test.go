@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,8 +20,13 @@ import (
 // A fact changes the responses of its rule, and an empty value restores the model.
 func TestServiceAnswersAsATestAssumes(t *testing.T) {
 	t.Parallel()
-	const loan, email = "/api/Loan/get-loan/" + unknownID, "/api/Customer/get-customer-by-email?email=x@example.com"
-	login := `/api/Authenication/login {"username":"x","password":"y"}`
+	const loan, email = "GET Loan/get-loan/" + unknownID, "GET Customer/get-customer-by-email?email=x@example.com"
+	const again = "POST Application/create-customer?{customer} {ann}"
+	const ofAnn = "GET Customer/get-customer-by-email?email=ann@example.com&{customer}"
+	const process = "GET Application/process-application/{offered}"
+	const wrong = `POST Loan/confirm-withdrawal-invoice/{withdrawing} {"amount":2500,"advanceRate":0.8,` +
+		`"dateUTC":"2024-02-03T00:00:00Z","otp":"x"}`
+	const login = `POST Authenication/login {"username":"x","password":"y"}`
 	for _, test := range []struct{ fact, value, request, want string }{ // want: status, content type and body
 		{"absence: get-loan", "400 problem record", loan, `400 application/json.* \{"status":400,.*LoanNotFound.*`},
 		{"absence", "204 empty", loan, `204  `},
@@ -30,32 +34,32 @@ func TestServiceAnswersAsATestAssumes(t *testing.T) {
 		{"absence: get-customer-by-email", "404 problem record", email, `404 application/json.* \{"status":404,.*`},
 		{"absence: get-customer-by-email", "200 {}", email, `200 application/json \{\}`},
 		{"absence: get-customer-by-email", "404 other JSON", email, `404 application/json .*`},
-		{"malformed identifier", "404", "/api/Loan/get-loan/7", `404 .*InvalidGuid.*`},
-		{"gateway", "502 text/html", "/api/x", `502 text/html <h1>Bad Gateway</h1>`},
+		{"malformed identifier", "404", "GET Loan/get-loan/7", `404 .*InvalidGuid.*`},
+		{"gateway", "502 text/html", "GET x", `502 text/html <h1>Bad Gateway</h1>`},
 		{"problem record: 404", "application/problem+json", loan, `404 application/problem\+json .*LoanNotFound.*`},
 		{"problem record: 404", "text/html other, empty", loan, `404 text/html <h1>Not Found</h1>`},
 		{"problem record: 404", "application/json dictionary", loan, `404 application/json \{"errors":\{"":\["There .*`},
-		{"malformed identifier", "400 other JSON", "/api/Loan/get-loan/7", `400 application/json \{"success":false\}`},
+		{"malformed identifier", "400 other JSON", "GET Loan/get-loan/7", `400 application/json \{"success":false\}`},
 		{"wrong password", "200 without a token", login, `200 application/json \{"requiresTwoFactor":false\}`},
+		{"empty list", "200 null", "GET Webhook/get-registered-webhooks" + mine, `200 application/json null`},
+		{"wrong one-time password", "200 with a refusal", wrong, `200 application/json \{"success":false\}`},
+		{"duplicate customer", "200 with a second customer", again, `200 .*"id":"00000001-0001-4000-8000-000000000002".*`},
+		{"e-mail identifies", "another id", ofAnn, `200 .*"id":"99999999-.*`},
+		{"second processing", "400", process, `400 .*SecondProcessing.*`},
+		{"second processing", "200 with the same id", process, `200 .*"00000001-0003-4000-8000-000000000002"`},
+		{"process answers", "another id", process, `200 .*"99999999-0003-4000-8000-000000000003"`},
 		{"size limit", "10 bytes, 413 text/html", login, `413 text/html .*`},
 		{"size limit", "10 bytes, 413", login, `413 application/json.*RequestTooLarge.*`},
 	} {
 		t.Run(test.fact+" "+test.value, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			ask := func() string {
-				path, body, _ := strings.Cut(test.request, " ")
-				a := r.get(path)
-				if body != "" {
-					a = r.post(path, body)
-				}
-				return fmt.Sprint(a.status, " ", a.header.Get("Content-Type"), " ", a.body)
-			}
-			status, _, _ := strings.Cut(ask(), " ")
+			request := r.filled(test.request, new(string))
+			model := r.request(request).status
 			r.Assume(test.fact, test.value)
-			assert.Regexp(t, "^"+test.want+"$", ask())
+			assert.Regexp(t, "^"+test.want+"$", r.request(request).shown())
 			r.Assume(test.fact, "")
-			assert.Regexp(t, "^"+status+" ", ask())
+			assert.Equal(t, model, r.request(request).status)
 		})
 	}
 	r := newRig(t)

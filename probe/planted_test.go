@@ -1,9 +1,7 @@
 package probe
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net"
@@ -45,15 +43,6 @@ func replace(pattern, with string) func(*http.Request, *reply) {
 	}
 }
 
-// always answers a missing record in another way.
-func always(status int, kind, body string) func(*http.Request, *reply) {
-	return func(_ *http.Request, a *reply) {
-		if a.status == 404 || a.status == 400 || a.status == 204 {
-			a.be(status, kind, body)
-		}
-	}
-}
-
 // variant is a service of our own: lendingtest with planted differences.
 type variant struct {
 	*lendingtest.Service
@@ -63,10 +52,8 @@ type variant struct {
 	hooks   http.Handler
 	loan    string
 	seeded  canaries
-	token   string
 	retries bool // delivers a webhook again after a 500
 	client  *http.Client
-	ahead   time.Duration // of its clock
 }
 
 // pipes are connections in memory, which work in a bubble.
@@ -123,8 +110,7 @@ func (v *variant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			change(r, &a)
 		}
 	}
-	at, _ := http.ParseTime(recorder.Header().Get("Date"))
-	w.Header().Set("Date", at.Add(v.ahead).Format(http.TimeFormat))
+	w.Header().Set("Date", recorder.Header().Get("Date"))
 	w.Header().Set("Content-Type", a.kind)
 	if a.status == http.StatusFound {
 		w.Header().Set("Location", "/sign-in")
@@ -225,142 +211,56 @@ func (v *variant) withdraw(t *testing.T, known, against *Service, l *log) *Servi
 	return learned.Service()
 }
 
+// assume plants facts, and returns the lines that the probe reports for them.
+func (v *variant) assume(facts map[string]string) (lines []string) {
+	for fact, value := range facts {
+		v.Assume(fact, value)
+		name, subject, _ := strings.Cut(fact, ": ")
+		lines = append(lines, "^"+name+": "+subject+".*was .*, is "+regexp.QuoteMeta(value)+"$")
+	}
+	return lines
+}
+
 // first is a service with planted differences.
 func first(t *testing.T) (*variant, []string) {
 	t.Helper()
 	v := newVariant(t, lendingtest.WithService([]byte(`{"version":1,"facts":{"read lag: get-customer-by-id":"2s",`+
-		`"read lag: get-customer-applications":"2s","read lag: get-withdrawals":"7s"}}`)))
+		`"read lag: get-customer-applications":"2s","read lag: get-withdrawals":"7s",`+
+		`"clock":"10s","late execution":"9s"}}`)))
 	v.closing(t)
 	v.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1, Reverse: true, Delay: 4 * time.Second})
-	v.change["get-loan"] = func(r *http.Request, a *reply) {
-		if a.status == 404 {
-			a.be(204, "", "")
-		}
-		replace(`"balance"`, `"outstandingAmount"`)(r, a)
-	}
+	v.change["get-loan"] = replace(`"balance"`, `"outstandingAmount"`)
 	v.change["get-transactions"] = func(r *http.Request, a *reply) {
 		replace(`"amount":([0-9.]+)`, `"amount":"$1"`)(r, a)
 		replace(`("dateUTC":"[^"]+)"`, `$1+02:00"`)(r, a)
-		short(r, a, 100)
 	}
 	v.change["get-withdrawals"] = replace(`"Completed"`, `"COMPLETED"`)
 	v.change["get-customer-by-id"] = replace(`^\{`, `{"tier":1,`)
-	v.change["get-application"] = func(r *http.Request, a *reply) {
-		if a.status == 404 {
-			a.status = 400
-		}
-		replace(`"businessZip":"[^"]*",`, ``)(r, a)
-	}
-	v.change["get-customer-by-email"] = always(200, "application/json", "null")
-	v.change["get-total-balance"] = always(200, "application/json", "{}")
-	v.change["get-partner-applications"] = reversedPair
-	v.change["login"] = func(_ *http.Request, a *reply) {
-		if a.status == 400 {
-			a.status = 401
-		}
-	}
-	v.change["confirm-withdrawal-invoice"] = func(_ *http.Request, a *reply) {
-		if a.status == 400 {
-			a.be(200, "application/json", `{"success":false}`)
-		}
-	}
-	v.change[""] = func(_ *http.Request, a *reply) {
-		if a.status >= 400 {
-			a.kind = strings.Replace(a.kind, "/json", "/problem+json", 1)
-		}
-	}
-	processed := 0
-	v.change["process-application"] = func(_ *http.Request, a *reply) {
-		if processed++; processed > 1 {
-			a.be(400, "application/json", `{"status":400,"title":"T","detail":"D","instance":"I","traceId":"1",`+
-				`"correlationId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b","errorCode":"Processed","errors":[]}`)
-		}
-	}
-	v.ahead = 12 * time.Second
-	refreshed := ""
-	v.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch token := r.Header.Get("Authorization"); {
-		case strings.Contains(r.URL.RawQuery, "late"): // the name of an application
-			v.Fail("GET /api/Application/update-application-name/{applicationId}", lendingtest.Fault{Late: 9 * time.Second})
-		case strings.HasSuffix(r.URL.Path, "/create-customer"): // accepts a second customer
-			v.again(r)
-		case strings.HasSuffix(r.URL.Path, "/refresh-token"):
-			refreshed = token
-		case token == refreshed && token != "":
-			r.Header.Set("Authorization", "Bearer revoked")
-		}
-		v.Service.ServeHTTP(w, r)
-	})
-	return v, []string{
-		`^second processing: was 200 with another id, is 400`,
+	v.change["get-application"] = replace(`"businessZip":"[^"]*",`, ``)
+	return v, append(v.assume(map[string]string{
+		"absence: get-loan": "204 empty", "absence: get-application": "400 problem record",
+		"absence: get-customer-by-email": "200 null", "absence: get-total-balance": "200 {}",
+		"problem record: 400": "application/problem+json array", "problem record: 404": "application/problem+json array",
+		"wrong password": "401", "wrong one-time password": "200 with a refusal", "refresh": "old token refused",
+		"second processing": "400", "duplicate customer": "200 with a second customer",
+		"pages: get-partner-applications": "another order", "take cap: get-transactions": "100",
+	}),
 		`^clock: was 0s, is (9|10|11)s`,
-		`^refresh: was old token valid, is old token refused`,
+		`^late execution: was 0s, is ([789]|10)s`,
+		`^read lag: (get-customer|application)[a-z-]+ was 0s, is [23]s`,
+		`^read lag: get-withdrawals was 0s, is [78]s`,
+		`^protocol: was HTTP/2\.0, is HTTP/1\.1`,
+		`^keep-alive: after 2s was same connection, is new connection`,
+		`^webhook copies: was none, is some`,
+		`^webhook order: was as created, is another order`,
+		`^webhook delay: was 0s, is [0-9m]+s`,
 		`^fields: GET /api/Loan/get-loan/{loanId} \.balance: gone`,
 		`^fields: GET /api/Loan/get-loan/{loanId} \.outstandingAmount: new`,
 		`^fields: .*get-transactions/{loanId} \[\]\.amount: was number, is decimal string or number`,
 		`^fields: .*get-transactions/{loanId} \[\]\.dateUTC: was time without a zone, is time or time without a zone`,
 		`^words: .*get-withdrawals/.* was Completed, is COMPLETED`,
 		`^fields: .*get-customer-by-id/{customerId} \.tier: new`,
-		`^fields: .*get-application/{applicationId} \.businessZip: gone`,
-		`^absence: get-loan was 404 problem record, is 204 empty`,
-		`^absence: get-application was 404 problem record, is 400 problem record`,
-		`^absence: get-customer-by-email was 204 empty, is 200 null`,
-		`^absence: get-total-balance was 404 problem record, is 200 {}`,
-		`^read lag: (get-customer|application)[a-z-]+ was 0s, is [23]s`,
-		`^read lag: get-withdrawals was 0s, is [78]s`,
-		`^late execution: was 0s, is ([789]|10)s`,
-		`^pages: get-partner-applications was the same order, is another order`,
-		`^take cap: get-transactions was 200, is 100`,
-		`^wrong one-time password: was 400, is 200 with a refusal`,
-		`^protocol: was HTTP/2\.0, is HTTP/1\.1`,
-		`^keep-alive: after 2s was same connection, is new connection`,
-		`^webhook copies: was none, is some`,
-		`^webhook order: was as created, is another order`,
-		`^webhook delay: was 0s, is [0-9m]+s`,
-		`^problem record: 40[0-9] was application/json array, is application/problem\+json array`,
-		`^wrong password: was 400, is 401`,
-		`^duplicate customer: was 400 problem record, is 200 with a second customer`,
-	}
-}
-
-// again changes the e-mail address of each second customer.
-func (v *variant) again(r *http.Request) {
-	if v.token == "" {
-		v.token = "seen"
-		return
-	}
-	var body bytes.Buffer
-	_, _ = body.ReadFrom(r.Body)
-	text := bytes.Replace(body.Bytes(), []byte("tests+"), []byte("again+"), 1)
-	r.Body, r.ContentLength = http.NoBody, int64(len(text))
-	r.Body = readCloser{bytes.NewReader(text)}
-}
-
-type readCloser struct{ *bytes.Reader }
-
-func (readCloser) Close() error { return nil }
-
-// edit decodes the list of a response, and encodes the changed list.
-func edit(a *reply, change func([]json.RawMessage) []json.RawMessage) {
-	var list []json.RawMessage
-	if a.status == 200 && json.Unmarshal(a.body, &list) == nil {
-		a.body, _ = json.Marshal(change(list)) //nolint:errchkjson // decoded just now
-	}
-}
-
-func short(_ *http.Request, a *reply, limit int) {
-	edit(a, func(list []json.RawMessage) []json.RawMessage { return list[:min(limit, len(list))] })
-}
-
-// reversedPair reverses pages of two records.
-func reversedPair(r *http.Request, a *reply) {
-	if r.URL.Query().Get("take") == "2" {
-		reversed(r, a)
-	}
-}
-
-func reversed(_ *http.Request, a *reply) {
-	edit(a, func(list []json.RawMessage) []json.RawMessage { slices.Reverse(list); return list })
+		`^fields: .*get-application/{applicationId} \.businessZip: gone`)
 }
 
 // second is another service with planted differences.
@@ -370,89 +270,35 @@ func second(t *testing.T) (*variant, []string) {
 	v.SetDecision(lendingtest.Decision{After: 50 * time.Second})
 	v.SetDeliveryMode(lendingtest.DeliveryMode{Secret: "guess"})
 	v.retries = true
-	v.Assume("take cap: get-transactions", "none up to 201 records")
-	offers, bankData := [][]byte{}, 0
-	v.change["process-application"] = func(_ *http.Request, a *reply) {
-		if offers = append(offers, a.body); len(offers) > 1 {
-			a.be(200, a.kind, string(offers[0]))
-		}
-	}
-	v.change["get-nothing"] = func(_ *http.Request, a *reply) { a.be(404, "text/html", "<h1>Not found</h1>") }
-	v.change["get-loan"] = func(r *http.Request, a *reply) {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/7"):
-			a.status = 404
-		case a.status == 401:
-			a.status = 403
-		}
-	}
-	v.change["get-all-messages"] = reversed
 	v.change["get-application"] = replace(`1990-02-28T00`, `1990-02-27T16`)
 	v.change["application-loc-calculation-slider"] = func(_ *http.Request, a *reply) { a.be(415, "", "") }
-	v.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "descending=true", "", 1)
-		v.Service.ServeHTTP(w, r)
-	})
-	v.change["get-transactions-paged"] = func(r *http.Request, a *reply) {
-		if r.URL.Query().Get("skip") == "1" {
-			replace(`"totalCount":\d+`, `"totalCount":1`)(r, a)
-		}
-	}
-	v.change["get-customer-loans"] = func(_ *http.Request, a *reply) {
-		if string(a.body) == "[]" {
-			a.be(204, "", "")
-		}
-	}
-	v.change["get-customer-applications"] = func(_ *http.Request, a *reply) {
-		if string(a.body) == "[]" {
-			a.be(200, "application/json", "null")
-		}
-	}
 	v.change["confirm-withdrawal-invoice"] = replace(`^\{"data":("[^"]*")\}$`, "$1")
-	v.change["add-or-update-banking-data"] = func(*http.Request, *reply) { bankData++ }
-	v.change["get-all-bank-accounts"] = func(_ *http.Request, a *reply) {
-		edit(a, func(list []json.RawMessage) []json.RawMessage { return slices.Repeat(list, max(1, bankData)) })
-	}
-	v.change["login"] = func(_ *http.Request, a *reply) {
-		if a.status == 400 {
-			a.be(200, "application/json", `{"requiresTwoFactor":false}`)
-		}
-	}
-	v.change["get-customer-by-email"] = replace(`"id":"........`, `"id":"99999999`)
-	v.change["application-offer"] = replace(`"id":"........`, `"id":"99999999`)
 	v.change["get-withdrawals"] = replace(`"(status)"`, `"state_$1"`)
 	v.change["is-loan-enabled"] = replace(`true`, `"true"`)
 	v.change["get-contracts"] = replace(`^\[(.*)\]$`, `{"items":[$1]}`)
-	return v, []string{
+	return v, append(v.assume(map[string]string{
+		"gateway": "404 text/html", "malformed identifier": "404 problem record", "token refused": "403",
+		"empty list: get-customer-loans": "204 empty", "empty list: get-customer-applications": "200 null",
+		"wrong password": "200 without a token", "second processing": "200 with the same id",
+		"take cap: get-transactions": "none up to 201 records", "message order": "newest first",
+		"descending: get-transactions-paged": "ignored", "totals: get-transactions-paged": "another number",
+		"e-mail identifies": "another id", "process answers": "another id",
+		"same value: add-or-update-banking-data": "1 accounts, then 2",
+	}),
+		`^problem record: 404 was application/json array, is application/json array, text/html other`,
 		`^read lag: [a-z-]+ was 0s, is (29|3[01])s`,
 		`^read lag: application-offer was 0s, is [3-9][0-9]s|^read lag: application-offer was 0s, is 1m`,
 		`^token life: was 1h0m0s, is 30m0s`,
 		`^webhook retry: was not delivered again, is delivered again`,
 		`^webhook signature: was valid, is not valid`,
 		`^webhook events: `,
-		`^second processing: was 200 with another id, is 200 with the same id`,
-		`^gateway: was 404 problem record, is 404 text/html`,
-		`^malformed identifier: was 400 problem record, is 404 problem record`,
-		`^token refused: was 401, is 403`,
-		`^problem record: 404 was application/json array, is application/json array, text/html other`,
 		`^days: was the same day, is a day early`,
 		`^optional bodies: was 200, is 415`,
-		`^take cap: get-transactions was 200, is none up to 201 records`,
-		`^message order: was oldest first, is newest first`,
-		`^descending: get-transactions-paged was reversed, is ignored`,
-		`^totals: get-transactions-paged was the whole list, is another number`,
-		`^empty list: get-customer-loans was 200 \[\], is 204 empty`,
-		`^empty list: get-customer-applications was 200 \[\], is 200 null`,
 		`^confirmation answers: was a UUID in an object, is a UUID|^fields: .*confirm-withdrawal.*, is UUID or object`,
-		`^same value: add-or-update-banking-data was 1 accounts, then 1, is 1 accounts, then 2`,
 		`^fields: .*get-contracts/{applicationId}: was list, is list or object|^fields: .*get-contracts.*items.*: new`,
-		`^wrong password: was 400, is 200 without a token`,
-		`^e-mail identifies: was the id of the creation, is another id`,
-		`^process answers: was the id of the offer, is another id`,
 		`^fields: .*get-withdrawals/.*status: gone`,
 		`^fields: .*get-withdrawals/.*state_status: new`,
-		`^fields: .*is-loan-enabled/{loanId}: was boolean, is boolean or string`,
-	}
+		`^fields: .*is-loan-enabled/{loanId}: was boolean, is boolean or string`)
 }
 
 // older has the forms of an older framework.

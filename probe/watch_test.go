@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -148,22 +147,10 @@ func TestWatchIsBounded(t *testing.T) {
 	assert.NotContains(t, w.Watcher.service.Shapes[loanRoute].Fields, "big")
 
 	for i := range 400 {
-		ctx, end := w.Observe(t.Context(), lending.Call{})
-		fill(ctx, t, w)
-		end(lending.Call{Method: "GET", Route: fmt.Sprintf("/api/Loan/route-%c%c", 'a'+i/26, 'a'+i%26)})
+		w.learn(t.Context(), lending.Call{Method: "GET", Route: fmt.Sprintf("/api/Loan/route-%c%c", 'a'+i/26, 'a'+i%26)},
+			lending.Response{StatusCode: 200, Body: []byte(`{"a":1}`)})
 	}
 	assert.Len(t, w.Service().Shapes, 200)
-}
-
-// fill fills the capture of a context with a response.
-func fill(ctx context.Context, t *testing.T, w *watched) {
-	t.Helper()
-	w.service.Answer(loanRoute, func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", "application/json")
-		_, _ = rw.Write([]byte(`{` + id + `"a":1}`))
-	})
-	_, err := w.client.Loans.Get(ctx, w.loan)
-	require.NoError(t, err)
 }
 
 // Goroutines of a client share a watcher, while another goroutine saves the learnt
@@ -191,46 +178,14 @@ func TestWatchTogether(t *testing.T) {
 func TestWatchLearnsFromTheService(t *testing.T) {
 	t.Parallel()
 	w := watch(t, nil)
-	ctx, end := w.Observe(t.Context(), lending.Call{})
-	fill(ctx, t, w)
+	w.answer(`{` + id + `"a":1}`)
 	before := w.Service().Shapes
-	end(lending.Call{Method: "GET", Route: "/api/x", Idempotency: "rebuilt"})
+	w.learn(t.Context(), lending.Call{Method: "GET", Route: "/api/x", Idempotency: "rebuilt"},
+		lending.Response{StatusCode: 200, Body: []byte(`{"a":1}`)})
 	w.service.Fail(loanRoute, lendingtest.Fault{Status: http.StatusNotFound})
 	_, err := w.client.Loans.Get(t.Context(), w.loan)
 	require.Error(t, err)
 	assert.Equal(t, before, w.Service().Shapes)
-}
-
-func TestSeenIsSavedAsAServiceJSON(t *testing.T) {
-	t.Chdir(t.TempDir())
-	watcher := Watch(nil, func(string) {})
-	_, err := Load("service.json")
-	require.Error(t, err)
-	err = (&Service{Shapes: watcher.Service().Shapes}).Save("service.json")
-	require.NoError(t, err)
-	saved, err := Load("service.json")
-	require.NoError(t, err)
-	assert.Equal(t, watcher.Service().Shapes, saved.Shapes)
-}
-
-func TestLearn(t *testing.T) {
-	t.Parallel()
-	seen := Seen{}
-	for _, test := range []struct {
-		route, body string
-		want        bool
-	}{
-		{loanRoute, `{"a":1,"k":true}`, true},
-		{loanRoute, `<html>`, false},
-		{loanRoute, ``, false},
-		{"GET /api/Loan/get-loan/5f1c7a90", `{"a":1}`, false},
-	} {
-		t.Run(test.route+test.body, func(t *testing.T) {
-			assert.Equal(t, test.want, seen.Learn(test.route, []byte(test.body)))
-		})
-	}
-	assert.Len(t, seen, 1)
-	assert.Equal(t, "object", seen[loanRoute].Class())
 }
 
 // canaries are values of records that stand where the service has a word or a name.
@@ -392,8 +347,9 @@ func FuzzLearn(f *testing.F) {
 	seen := Seen{}
 	require.True(f, seen.Learn(loanRoute, []byte(`{"deep":`+deep+`,"behind":true}`)))
 	assert.Equal(f, "boolean", seen[loanRoute].Fields["behind"].Class())
+	require.False(f, seen.Learn("GET /api/Loan/get-loan/5f1c7a90", []byte(`{"a":1}`)), "no template")
 	for _, seed := range []string{
-		deep, ` [ 1 , "x\u0022" , { } , [ ] ] `, `"x"`, `-1e9`, `{"a":1,"a":"x","":null}`, `{"\u0061":1,"a":2}`,
+		deep, "", "<html>", ` [ 1 , "x\u0022" , { } , [ ] ] `, `"x"`, `-1e9`, `{"a":1,"a":"x","":null}`, `{"\u0061":1,"a":2}`,
 	} {
 		f.Add([]byte(seed))
 	}
