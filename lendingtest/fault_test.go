@@ -1,11 +1,9 @@
 package lendingtest_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -185,32 +183,17 @@ func TestAnswerIsReplaced(t *testing.T) {
 	})
 }
 
-// rawUpload sends an upload over a bare connection: the head, then as much of
-// the body as the service takes, and only then reads the answer.
-func rawUpload(t *testing.T, r *rig, path, body string) int {
-	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
-		"%d\r\n\r\n", path, 20<<20)
-	require.NoError(t, err)
-	_, err = io.WriteString(conn, body)
-	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	return resp.StatusCode
-}
-
 // A sender that does not look up from a long body still reads an early refusal.
 func TestEarlyRefusalOfAnUploadIsReadable(t *testing.T) {
 	t.Parallel()
 	r := serverRig(t)
-	path, body := statement(r), strings.Repeat("A", 20<<20)
-	assert.Equal(t, 401, rawUpload(t, r, path, body))
+	upload := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		statement(r), 20<<20, strings.Repeat("A", 20<<20))
+	refused, _ := r.raw(upload)
+	assert.Equal(t, 401, refused.StatusCode)
 	r.Fail("*", lendingtest.Fault{Status: 429})
-	assert.Equal(t, 429, rawUpload(t, r, path, body))
+	refused, _ = r.raw(upload)
+	assert.Equal(t, 429, refused.StatusCode)
 }
 
 // What is planned can be looked at: how often each fault still shows, in the order of Fail.

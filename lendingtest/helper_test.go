@@ -1,6 +1,7 @@
 package lendingtest_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -8,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -121,6 +124,21 @@ func (r *rig) send(method, path string, body io.Reader) reply {
 }
 
 func (r *rig) get(path string) reply { r.t.Helper(); return r.send(http.MethodGet, path, nil) }
+
+// raw sends text over a connection, and returns the response and what follows it.
+func (r *rig) raw(text string) (*http.Response, io.Reader) {
+	r.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { conn.Close() })
+	require.NoError(r.t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = io.WriteString(conn, text)
+	require.NoError(r.t, err)
+	in := bufio.NewReader(conn)
+	response, err := http.ReadResponse(in, nil)
+	require.NoError(r.t, err)
+	return response, in
+}
 
 // post sends body, JSON text, or no body for "".
 func (r *rig) post(path, body string) reply {

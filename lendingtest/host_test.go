@@ -1,10 +1,7 @@
 package lendingtest_test
 
 import (
-	"bufio"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -144,21 +140,11 @@ func TestStrangerIsRefusedBeforeTheBody(t *testing.T) {
 	for _, header := range []string{"Content-Length: 1000", "Content-Length: 1000000\r\nExpect: 100-continue"} {
 		t.Run(header, func(t *testing.T) {
 			t.Parallel()
-			r := serverRig(t)
-			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
-			require.NoError(t, err)
-			defer conn.Close()
-			require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
-			_, err = fmt.Fprintf(conn, "POST /api/Application/create-customer HTTP/1.1\r\nHost: x\r\n"+
-				"Content-Type: application/json\r\n%s\r\n\r\n", header)
-			require.NoError(t, err)
-			in := bufio.NewReader(conn)
-			resp, err := http.ReadResponse(in, nil)
-			require.NoError(t, err)
-			defer resp.Body.Close()
-			assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+			refused, rest := serverRig(t).raw("POST /api/Application/create-customer HTTP/1.1\r\nHost: x\r\n" +
+				"Content-Type: application/json\r\n" + header + "\r\n\r\n")
+			assert.Equal(t, http.StatusUnauthorized, refused.StatusCode)
 			if strings.Contains(header, "Expect") { // a body that the service did not ask for does not come
-				_, err = io.Copy(io.Discard, in)
+				_, err := io.Copy(io.Discard, rest)
 				assert.NoError(t, err)
 			}
 		})

@@ -270,10 +270,10 @@ func (x *exchange) formed(form string, refused *rules.Problem) *rules.Answer {
 			return x.call.Formed(x.book, refused, forms)
 		}
 	}
-	if !strings.Contains(kind, "/") {
-		return json(`{"success":false}`)
+	if strings.Contains(kind, "/") {
+		return x.call.Formed(x.book, refused, kind+" "+assumption.FormOther)
 	}
-	return &rules.Answer{Status: n, Header: http.Header{"Content-Type": {kind}}, Body: []byte("<h1>" + http.StatusText(n) + "</h1>")}
+	return json(`{"success":false}`)
 }
 
 // late executes a mutation late whose caller has gone, if the real service does.

@@ -1,11 +1,8 @@
 package lendingtest_test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -179,16 +176,9 @@ func TestConnectionsAreClosed(t *testing.T) {
 			t.Parallel()
 			known := `{"version":1,"facts":{"keep-alive: ` + fact + `":"new connection"}}`
 			r := serverRig(t, lendingtest.WithService([]byte(known)))
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+			response, rest := r.raw("GET /api/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			_, err := io.Copy(io.Discard, io.MultiReader(response.Body, rest)) // until the server closes
 			require.NoError(t, err)
-			defer conn.Close()
-			_, err = io.WriteString(conn, "GET /api/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
-			require.NoError(t, err)
-			all, err := io.ReadAll(conn) // until the server closes
-			require.NoError(t, err)
-			response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), nil)
-			require.NoError(t, err)
-			defer response.Body.Close()
 			assert.Equal(t, told, response.Close)
 		})
 	}

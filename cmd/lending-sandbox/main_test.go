@@ -213,6 +213,7 @@ func TestOtherOrigins(t *testing.T) {
 		{"localhost", "GET /", "Host localhost:1", 200, ""},
 		{"IPv6", "GET /", "Host [::1]", 200, ""},
 		{"no other page", "GET /page.html", "", 404, ""},
+		{"no control", "GET /_control/snapshot", "", 404, ""},
 		{"a route that does not exist", "GET /api//x", "", 404, ""},
 		{"the question before a request", "OPTIONS /api/Authenication/login", "Origin " + own, 204, own},
 		{"the request", "GET /api/x", "Origin " + own, 404, own},

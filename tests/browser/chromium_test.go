@@ -318,10 +318,6 @@ func (b *tab) complaints() (all []string) {
 // waitComplaint waits for a complaint.
 func (b *tab) waitComplaint(about string) {
 	b.Helper()
-	for end := time.Now().Add(patience); !strings.Contains(strings.Join(b.complaints(), "\n"),
-		about); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.Fatalf("no complaint about %s, but %q", about, b.complaints())
-		}
-	}
+	require.Eventually(b, func() bool { return strings.Contains(strings.Join(b.complaints(), "\n"), about) },
+		patience, 10*time.Millisecond, "no complaint about %s", about)
 }

@@ -6,12 +6,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -95,27 +98,20 @@ func (s *suite) step(request string) (id, params, body string) {
 	s.Helper()
 	method, rest, _ := strings.Cut(request, " ")
 	target, body, _ := strings.Cut(rest, " ")
-	path, params, _ := strings.Cut("/api/"+target, "?")
-	segments := strings.Split(path, "/")
-	for id, op := range s.operations {
-		form := strings.Split(op.path, "/")
-		if op.method != method || len(form) != len(segments) {
-			continue
-		}
-		found, all := true, params
-		for i, segment := range segments {
-			if name, ok := strings.CutPrefix(form[i], "{"); ok {
-				all += "&" + strings.TrimSuffix(name, "}") + "=" + segment
-			} else {
-				found = found && form[i] == segment
+	mux := http.NewServeMux()
+	for name, op := range s.operations {
+		mux.HandleFunc(op.route(), func(_ http.ResponseWriter, r *http.Request) {
+			id, params = name, r.URL.RawQuery
+			for _, p := range op.Parameters {
+				if p.Value.In == openapi3.ParameterInPath {
+					params += "&" + p.Value.Name + "=" + r.PathValue(p.Value.Name)
+				}
 			}
-		}
-		if found {
-			return id, all, body
-		}
+		})
 	}
-	s.Fatalf("no operation for %s", request)
-	return "", "", ""
+	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(s.Context(), method, "/api/"+target, nil))
+	require.NotEmpty(s, id, "no operation for %s", request)
+	return id, params, body
 }
 
 const invoice = `{"amount":2500.00,"percentOfIncome":10,"terms":6,"fixedRepaymentCalculation":true}`
