@@ -63,15 +63,11 @@ func ExampleWithReadLag() {
 	client := clientOf(service.Service, service.URL)
 	defer client.Close()
 
-	made, err := client.Applications.CreateCustomer(context.Background(), lending.UserRequest{
+	made := must(client.Applications.CreateCustomer(context.Background(), lending.UserRequest{
 		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 		Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = client.Customers.GetByID(context.Background(), made.ID)
+	}))
+	_, err := client.Customers.GetByID(context.Background(), made.ID)
 	fmt.Println(lending.IsNotFound(err))
 	service.Advance(5 * time.Second)
 	_, err = client.Customers.GetByID(context.Background(), made.ID)

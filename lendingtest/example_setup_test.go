@@ -14,13 +14,9 @@ import (
 )
 
 // clientOf returns a client of a service that listens at address.
-func clientOf(service *lendingtest.Service, address string, opts ...lending.Option) *lending.Client {
-	client, err := lending.New(address,
-		append(opts, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
-	if err != nil {
-		panic(err)
-	}
-	return client
+func clientOf(service *lendingtest.Service, address string) *lending.Client {
+	token := lending.StaticToken(service.Token(lendingtest.Username))
+	return must(lending.New(address, lending.WithTokenSource(token)))
 }
 
 // In a server of the program's own, here below a path, beside something else.
@@ -61,15 +57,11 @@ func ExampleService_Answer() {
 func ExampleService_Advance() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+	client := must(lending.New(service.URL, lending.WithCredentials(lending.Credentials{
 		Username:           lendingtest.Username,
 		Password:           lending.NewSecret(lendingtest.Password),
 		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
-	}))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	})))
 	defer client.Close()
 
 	loan := must(lending.ParseLoanID(service.AddLoan(lendingtest.Loan{}).ID))

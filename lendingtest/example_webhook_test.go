@@ -55,24 +55,15 @@ func ExampleWithDeliveryClient() {
 
 	ctx := context.Background()
 	partner := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
-	ensured, err := client.Webhooks.Ensure(ctx, partner, lending.WebhookSubscription{
+	ensured := must(client.Webhooks.Ensure(ctx, partner, lending.WebhookSubscription{
 		WebhookURI: listener.URL + "/webhooks",
 		Webhooks:   []lending.EventName{lending.EventLoanCreated},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	handler, err := webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret),
+	}))
+	receiver.Handle("/webhooks", must(webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret),
 		func(_ context.Context, event *webhook.Event) error {
 			fmt.Println("received", event.Name)
 			return nil
-		}, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	receiver.Handle("/webhooks", handler)
+		}, nil)))
 
 	if err := client.Webhooks.Simulate(ctx, partner, lending.EventLoanCreated); err != nil {
 		fmt.Println(err)

@@ -125,8 +125,9 @@ func (r *rig) send(method, path string, body io.Reader) reply {
 
 func (r *rig) get(path string) reply { r.t.Helper(); return r.send(http.MethodGet, path, nil) }
 
-// raw sends text over a connection, and returns the response and what follows it.
-func (r *rig) raw(text string) (*http.Response, io.Reader) {
+// raw sends text over a connection. It returns the status, whether the response announces the end of the connection,
+// and the rest of the connection.
+func (r *rig) raw(text string) (status int, closes bool, rest io.Reader) {
 	r.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
 	require.NoError(r.t, err)
@@ -137,7 +138,10 @@ func (r *rig) raw(text string) (*http.Response, io.Reader) {
 	in := bufio.NewReader(conn)
 	response, err := http.ReadResponse(in, nil)
 	require.NoError(r.t, err)
-	return response, in
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	require.NoError(r.t, err)
+	return response.StatusCode, response.Close, in
 }
 
 // post sends body, JSON text, or no body for "".

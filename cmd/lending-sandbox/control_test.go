@@ -37,7 +37,7 @@ func TestControl(t *testing.T) {
 	assert.Contains(t, s.out.String(), "\n  curl -s "+s.url+"/_control/snapshot\n")
 }
 
-// Where other machines reach the sandbox its control wants a token, which is printed.
+// Where other machines reach the sandbox its control wants the printed token.
 func TestControlOfAPublicSandbox(t *testing.T) {
 	s := start(t, "-log=false", "-control", "-public")
 	status, _, answer := s.do(http.MethodGet, "/_control/snapshot", "")
@@ -84,7 +84,7 @@ func (s *sandbox) printed(t *testing.T, form string) string {
 	return found[1]
 }
 
-// With -tls a client that trusts the file gets through, and no other.
+// With -tls only a client with the certificate of the file gets through.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sandbox.pem")

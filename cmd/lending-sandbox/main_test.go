@@ -275,7 +275,7 @@ func TestRefusesToBeReached(t *testing.T) {
 	require.NoError(t, run(t.Context(), []string{"-h"}, io.Discard))
 }
 
-// A public sandbox warns, and posts no webhooks to addresses that only this machine reaches.
+// A public sandbox warns, and posts no webhooks to addresses of this machine alone.
 func TestPublic(t *testing.T) {
 	s := start(t, "-public", "-receiver", "receiver.example:3000")
 	s.signIn(device)
