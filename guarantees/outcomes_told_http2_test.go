@@ -76,3 +76,53 @@ func TestRefusedOverHTTP2(t *testing.T) {
 		})
 	}
 }
+
+// TestClientLearnsWhenAGatewayEndsConnections has a gateway that ends each connection after 100 requests, as nginx does
+// with keepalive_requests 100. The request 101 of the first connection comes before the client has the GOAWAY, and is
+// refused. The next connections carry fewer requests.
+func TestClientLearnsWhenAGatewayEndsConnections(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
+		secure := tlsHTTP2(conn)
+		defer secure.Close()
+		var connection, n int32
+		var last uint32
+		(&h2Conn{conn: secure, request: func(c *h2Conn, stream uint32) bool {
+			if n++; n == 1 { // net/http may open a connection in vain
+				connection = connections.Add(1)
+			}
+			switch {
+			case connection > 1 && n > 90:
+				t.Errorf("request %d of connection %d", n, connection)
+			case n == 100:
+				last = stream
+				return true // the response waits for the next request
+			case n == 101:
+				c.write(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), 0))
+				stream = last
+			}
+			c.respond(stream, "true")
+			return n <= 100
+		}}).serve()
+	}), withToken)
+	refused := 0
+	call := func(callers int) {
+		outcomes := make(chan error, callers)
+		for range callers {
+			go func() { outcomes <- second(catalog.Calls["Approval.AddCompanyDetails"](t.Context(), client)) }()
+		}
+		for range callers {
+			if err := <-outcomes; err != nil {
+				refused++
+				assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
+			}
+		}
+	}
+	call(1)
+	for range 150 {
+		call(2)
+	}
+	assert.Equal(t, 1, refused)
+	assert.EqualValues(t, 4, connections.Load())
+}

@@ -6,8 +6,11 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/neterr"
 )
 
 // New returns a transport for reads, with a limit on every stage and on connections. Idle
@@ -45,17 +48,26 @@ func New(secure *tls.Config) *http.Transport {
 //
 // A mutation needs a [Send] as its context.
 type Fresh struct {
-	shared atomic.Pointer[http.Transport] // net/http keeps no connection of HTTP/1.1, and shares those of HTTP/2
-	alone  *http.Transport                // over HTTP/1.1
-	http2  atomic.Bool                    // the last response came over HTTP/2
-	calls  chan struct{}                  // an element for each request over HTTP/2
-	former atomic.Pointer[http.Transport] // shared before; its last requests may go on
-	sent   atomic.Uint64                  // requests over HTTP/2
+	alone *http.Transport // over HTTP/1.1
+	http2 atomic.Bool     // the last response came over HTTP/2
+	calls chan struct{}   // an element for each request over HTTP/2
+
+	mu      sync.Mutex
+	shared  *http.Transport // net/http keeps no connection of HTTP/1.1, and shares those of HTTP/2
+	former  *http.Transport // shared before; its last requests may go on
+	sent    int             // requests over HTTP/2 through shared
+	most    int             // after which another connection begins
+	learned time.Time       // most, from a refusal
 }
 
-// maxRequests is the number of requests after which Fresh begins another connection of HTTP/2. nginx ends a
-// connection after 1,000, and then refuses the requests on the way: a mutation without a body becomes unknown.
-const maxRequests = 900
+// A gateway ends a connection of HTTP/2 after a number of requests: nginx after 1,000, or as configured. The
+// gateway refuses the requests on the way, and a mutation without a body becomes unknown. So another connection
+// begins after maxRequests. If a gateway refuses a request earlier, the next connections carry nine tenths
+// of that number for an hour, and at least minRequests: the gateway may have had another reason.
+const (
+	maxRequests = 900
+	minRequests = 50
+)
 
 // maxCalls is the largest number of requests over HTTP/2 at once. Services allow 100 or more, and
 // reset requests above their limit. StrictMaxConcurrentRequests of net/http is no substitute: with
@@ -73,17 +85,15 @@ func NewFresh(like *http.Transport, http2 bool) *Fresh {
 		}
 		return &guarded{Conn: conn}, nil
 	}
-	f := &Fresh{alone: t, calls: make(chan struct{}, maxCalls)}
-	shared := t
+	f := &Fresh{alone: t, shared: t, calls: make(chan struct{}, maxCalls), most: maxRequests}
 	if http2 {
-		shared = t.Clone()
-		shared.Protocols.SetHTTP2(true)
-		shared.IdleConnTimeout = 30 * time.Second
-		shared.HTTP2 = &http.HTTP2Config{
+		f.shared = t.Clone()
+		f.shared.Protocols.SetHTTP2(true)
+		f.shared.IdleConnTimeout = 30 * time.Second
+		f.shared.HTTP2 = &http.HTTP2Config{
 			SendPingTimeout: 4 * time.Second, PingTimeout: 3 * time.Second, WriteByteTimeout: 10 * time.Second,
 		}
 	}
-	f.shared.Store(shared)
 	return f
 }
 
@@ -102,24 +112,48 @@ func (f *Fresh) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Context().Err() != nil {
 			return nil, context.Cause(r.Context())
 		}
-		if f.sent.Add(1)%maxRequests == 0 {
-			f.renew()
-		}
 	}
-	resp, err := f.shared.Load().RoundTrip(r)
+	shared, n := f.next()
+	resp, err := shared.RoundTrip(r)
+	if neterr.IsUnprocessed(err) {
+		f.learn(shared, n)
+	}
 	if err == nil {
 		f.http2.Store(resp.ProtoMajor == 2)
 	}
 	return resp, err
 }
 
+// next returns the transport of a request, and the number of the request on its connection.
+func (f *Fresh) next() (*http.Transport, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.learned) > time.Hour {
+		f.most = maxRequests
+	}
+	if f.SpeaksHTTP2() && f.sent >= f.most {
+		f.renew()
+	}
+	f.sent++
+	return f.shared, f.sent
+}
+
+// learn notes that the gateway has refused the request n of a connection.
+func (f *Fresh) learn(on *http.Transport, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most, f.learned = min(f.most, max(n*9/10, minRequests)), time.Now()
+	if on == f.shared {
+		f.renew()
+	}
+}
+
 // renew has the next requests begin another connection.
 func (f *Fresh) renew() {
-	shared := f.shared.Load()
-	f.shared.Store(shared.Clone())
-	if older := f.former.Swap(shared); older != nil {
-		older.CloseIdleConnections()
+	if f.former != nil {
+		f.former.CloseIdleConnections()
 	}
+	f.shared, f.former, f.sent = f.shared.Clone(), f.shared, 0
 }
 
 // SpeaksHTTP2 reports whether requests share a connection at present.
@@ -127,9 +161,11 @@ func (f *Fresh) SpeaksHTTP2() bool { return f.http2.Load() }
 
 // CloseIdleConnections closes the connections without requests.
 func (f *Fresh) CloseIdleConnections() {
-	f.shared.Load().CloseIdleConnections()
-	if former := f.former.Load(); former != nil {
-		former.CloseIdleConnections()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shared.CloseIdleConnections()
+	if f.former != nil {
+		f.former.CloseIdleConnections()
 	}
 	f.alone.CloseIdleConnections()
 }

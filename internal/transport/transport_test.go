@@ -174,6 +174,44 @@ func TestConnectionEndsBeforeTheGatewayEndsIt(t *testing.T) {
 	}, 5*time.Second, time.Millisecond)
 }
 
+// TestRefusalsShortenConnections counts the requests of a connection after refusals. They count for an hour.
+func TestRefusalsShortenConnections(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		refused []int
+		later   time.Duration
+		want    int
+	}{
+		{"none", nil, 0, 900},
+		{"after 100", []int{101}, 0, 90},
+		{"many at once", []int{120, 103, 101, 140}, 0, 90},
+		{"at once, as of a service that restarts", []int{1}, 0, 50},
+		{"after more than the client sends", []int{1100}, 0, 900},
+		{"within the hour", []int{101}, time.Hour, 90},
+		{"before an hour", []int{101}, time.Hour + 1, 900},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fresh := transport.NewFresh(transport.New(nil), true)
+				first := fresh.Next()
+				for _, n := range test.refused {
+					fresh.Learn(first, n)
+				}
+				<-time.After(test.later)
+				shared, n := fresh.Next(), 1
+				assert.Equal(t, test.refused == nil, shared == first, "a connection that refuses is not used again")
+				for fresh.Next() == shared {
+					n++
+				}
+				if shared == first {
+					n++
+				}
+				assert.Equal(t, test.want, n)
+			})
+		})
+	}
+}
+
 // closing is a connection that tells of its end.
 type closing struct {
 	net.Conn

@@ -20,7 +20,7 @@ func TestUnknownWithoutFault(t *testing.T) {
 	text := "| nginx | callers | mutations | unknown | of these with a body | not sent |\n|---|--:|--:|--:|--:|--:|\n"
 	for _, test := range []struct {
 		requests, streams, callers, calls int
-		most                              int // of the mutations with a body, and of all if the connection has 1,000 requests
+		most                              int // of the mutations
 	}{
 		{1000, 128, 1, 10_000, 0},
 		{1000, 128, 4, 10_000, 3},
@@ -43,10 +43,7 @@ func TestUnknownWithoutFault(t *testing.T) {
 			assert.Zero(t, r.wrong)
 			assert.Zero(t, r.failedReads)
 			assert.Equal(t, r.unknown, r.needless)
-			assert.LessOrEqual(t, r.withBody, test.most)
-			if test.requests == 1000 {
-				assert.LessOrEqual(t, r.needless, test.most)
-			}
+			assert.LessOrEqual(t, r.needless, test.most)
 			text += fmt.Sprintf("| %s | %d | %d | %d | %d | %d |\n", name, test.callers, r.sent, r.needless, r.withBody, r.lost)
 		})
 	}
