@@ -211,7 +211,7 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 	}
 	switch {
 	case err != nil:
-		return 0, "", x.ofTransport(err, hr)
+		return 0, "", x.ofTransport(err)
 	case resp == nil:
 		return 0, "", errNoAnswer
 	}
@@ -222,24 +222,21 @@ func (x *exchange) send(ctx context.Context, hr *http.Request) (status int, prot
 // for no connection, and the error is none of the network. In a test the usual cause is a missing stub.
 var errFinal = errors.New("final")
 
-// ofTransport returns err, which the transport returned for hr. A final error shows its text if the text is
-// the innermost, made by errors.New, and has no value of the request: see [redact.Plain].
-func (x *exchange) ofTransport(err error, hr *http.Request) error {
-	if !x.settings.foreign || x.sends.asked.Load() || redact.IsKnown(err) {
+// ofTransport returns err, which the transport returned. An unknown error of a caller's transport shows its
+// common words: see [redact.Plain].
+func (x *exchange) ofTransport(err error) error {
+	text := redact.Describe(err)
+	switch {
+	case redact.IsKnown(err):
 		return err
+	case !x.settings.foreign:
+		return hidden("the connection failed: "+text+"; check the gateway", err)
 	}
-	values := append([]string{string(x.payload)}, x.request.args...)
-	for _, parameter := range x.request.query {
-		values = append(values, parameter.value)
+	text = "the http.Client failed: " + cmp.Or(redact.Plain(err), text)
+	if !x.sends.asked.Load() {
+		err = errors.Join(errFinal, err)
 	}
-	for _, header := range hr.Header {
-		values = append(values, header...)
-	}
-	text, ok := redact.Plain(err, values)
-	if !ok {
-		text = redact.Describe(err)
-	}
-	return hidden(text, errors.Join(errFinal, err))
+	return hidden(text, err)
 }
 
 // isOver asks the clock, because the timer of the context may be late.

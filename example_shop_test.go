@@ -94,7 +94,7 @@ func ExampleWithReadRetries() {
 		fmt.Println(err)
 	}
 	// Output:
-	// lending: GET /api/Application/application-status/{applicationId}: no responder found
-	// lending: GET /api/Application/application-status/{applicationId}: no responder found
-	// lending: GET /api/Application/application-status/{applicationId}: no responder found
+	// lending: GET /api/Application/application-status/{applicationId}: the http.Client failed: no responder found
+	// lending: GET /api/Application/application-status/{applicationId}: the http.Client failed: no responder found
+	// lending: GET /api/Application/application-status/{applicationId}: the http.Client failed: no responder found
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -54,7 +55,7 @@ func asFailure(err error) *failure {
 	case errors.Is(err, idempotency.ErrStore):
 		return &failure{Status: http.StatusServiceUnavailable, Text: err.Error()}
 	}
-	return failf(http.StatusServiceUnavailable, "the store failed: %T; check its log", err) // its text may quote
+	return failf(http.StatusServiceUnavailable, "the store failed: %s; check its log", redact.Describe(err))
 }
 
 // answer serves the result of read as JSON, for a request without other parameters.

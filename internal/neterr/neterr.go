@@ -59,7 +59,7 @@ func Describe(err error) (text string, ok bool) {
 		return "permission denied", true
 	case describeHTTP(err) != "":
 		return describeHTTP(err), true
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isBroken(err):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), contains(err, broken):
 		return "connection closed before the answer was complete", true
 	case errors.Is(err, net.ErrClosed):
 		return "the connection is closed", true
@@ -76,14 +76,27 @@ func describeHTTP(err error) string {
 		return "the server refused the HTTP/2 stream"
 	case isTooLong(err):
 		return "the head of the request exceeds the server's limit"
+	case contains(err, invalid):
+		return "the answer is not valid HTTP; check the address, and the gateway"
 	case isStream(err):
 		return "the HTTP/2 stream was reset"
-	case strings.Contains(err.Error(), "malformed HTTP"):
-		return "the answer is not HTTP; check the address, and the gateway"
-	case strings.Contains(err.Error(), "server response headers exceeded"):
+	case contains(err, []string{"response headers exceeded", "header list too large", "header list larger"}):
 		return "the head of the answer is too large; check the gateway"
+	case contains(err, []string{"invalid proxy address"}):
+		return "the address of the proxy is invalid; correct HTTPS_PROXY"
 	}
 	return ""
+}
+
+// invalid are the words of net/http and compress for an answer that is not HTTP, or breaks its rules.
+var invalid = []string{
+	"malformed HTTP", "malformed MIME header", "malformed chunked", "malformed response from server", "chunked line", "chunked encoding",
+	"chunk length", "bad Content-Length", "Content-Length headers", "declared Content-Length", "transfer encoding", "1xx informational", "after chunked body",
+	"reading trailer", "connection error: ", "http2: frame", "gzip: invalid", "flate: corrupt",
+}
+
+func contains(err error, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
 }
 
 // OrType is Describe, with the type for an unknown kind.
@@ -94,7 +107,7 @@ func OrType(err error) string {
 	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); {
 		err = wrapped.Err
 	}
-	return fmt.Sprintf("failed (%T)", err)
+	return fmt.Sprintf("an error of type %T, not shown because its text may be confidential", err)
 }
 
 func describeDial(dial *net.OpError) string {
@@ -214,10 +227,6 @@ func isTooLong(err error) bool {
 var broken = []string{
 	"GOAWAY", "server closed idle connection", "client connection lost", "cannot rewind body after connection loss",
 	"client conn is closed", "client conn not usable",
-}
-
-func isBroken(err error) bool {
-	return slices.ContainsFunc(broken, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // alert returns the words of an alert of the server, "" if err is none.

@@ -5,6 +5,7 @@ package redact
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -46,27 +47,34 @@ func textOf(err error) (text string, ok bool) {
 
 var plain = reflect.TypeOf(errors.New(""))
 
-// Plain returns the innermost text of err, for example "no responder found". ok is false unless errors.New
-// made the text, the text is a few words without digits, and no word of four letters or more is part of
-// values. So the text has no value of a request, and hardly ever a value of a response.
-func Plain(err error, values []string) (text string, ok bool) {
+// common are the words of errors of transports for tests, in lower case. No value of a call consists of them.
+var common = strings.Fields(`a an any body call called calls cannot client connection could did do does error expected
+	failed fake for found from get has http in interaction is isn't it match matched matches matching method missing
+	mock mocked more no none not of on only post recorded recording registered reply request requested requests responder
+	responders response route routes stub stubs test that the there this to transport unexpected unhandled unknown url
+	was were with without`)
+
+// Plain returns the first words of the innermost text of err, if errors.New or fmt.Errorf made the text, with
+// [Placeholder] for each word that is not common: "no stub for Mueller" becomes "no stub for [redacted]".
+// Plain returns "" if no word is common.
+func Plain(err error) string {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
-	text = err.Error()
-	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune(" ,.:;'-()", r))
-	}
-	if reflect.TypeOf(err) != plain || len(text) > 80 || strings.ContainsFunc(text, odd) {
-		return "", false
-	}
-	all := strings.ToLower(strings.Join(values, "\n"))
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
-		if len(word) > 3 && strings.Contains(all, word) {
-			return "", false
+	var shown []string
+	isCommon := func(word string) bool { return slices.Contains(common, strings.ToLower(strings.Trim(word, ",.:;()"))) }
+	for word := range strings.FieldsSeq(err.Error()) {
+		if !isCommon(word) {
+			word = Placeholder
+		}
+		if n := len(shown); n == 0 || shown[n-1] != word {
+			shown = append(shown, word)
 		}
 	}
-	return text, true
+	if reflect.TypeOf(err) != plain || !slices.ContainsFunc(shown, isCommon) {
+		return ""
+	}
+	return strings.Join(shown[:min(len(shown), 20)], " ")
 }
 
 // withoutPrefix cuts "lending: " or "lending/package: ".

@@ -42,7 +42,10 @@ func TestDescribe(t *testing.T) {
 		{"safe before its kind", errors.Join(context.Canceled, inner), "inner"},
 		{"of a context", fmt.Errorf("SHHH: %w", context.Canceled), "context canceled"},
 		{"of the network", &net.OpError{Op: "dial", Err: errors.New("SHHH")}, "cannot connect"},
-		{"unknown", errors.New("SHHH"), "failed (*errors.errorString)"},
+		{
+			"unknown", errors.New("SHHH"),
+			"an error of type *errors.errorString, not shown because its text may be confidential",
+		},
 		{"a prefix of others", &marked{text: "lending money: no"}, "lending money: no"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -87,7 +90,7 @@ func TestMisconfigurationIsSeenInAHiddenError(t *testing.T) {
 	assert.True(t, ok && timeout.Timeout() && timeout.Temporary()) //nolint:staticcheck // completes net.Error
 }
 
-// A text of a few words is plain, if no word is of the request.
+// A text shows the words that tests use, and no other.
 func TestPlain(t *testing.T) {
 	type quoting struct{ error }
 	for _, test := range []struct {
@@ -95,22 +98,16 @@ func TestPlain(t *testing.T) {
 		err        error
 	}{
 		{
-			"words", "mock: requested interaction (POST) isn't there",
-			errors.New("mock: requested interaction (POST) isn't there"),
+			"words", "Mock: requested interaction (POST) isn't found",
+			errors.New("Mock: requested interaction (POST) isn't found"),
 		},
 		{"innermost", "no stub", fmt.Errorf("SHHH: %w", errors.New("no stub"))},
-		{"digits", "", errors.New("no stub for 42")},
-		{"address", "", errors.New("no stub for a@b")},
-		{"sign", "", errors.New("no stub for q=a")},
-		{"long", "", errors.New(strings.Repeat("a", 81))},
-		{"value of the request", "", errors.New("no stub for Mueller")},
-		{"short word of the request", "no stub for Li", errors.New("no stub for Li")},
+		{"values", "no stub for [redacted] found", errors.New("no stub for Ada Lovelace 42 found")},
+		{"formatted", "no stub for [redacted]", fmt.Errorf("no stub for %s", "SHHH")},
+		{"long", "no" + strings.Repeat(" call no", 9) + " call", errors.New(strings.Repeat("no call ", 20))},
+		{"no common word", "", errors.New("SHHH, shhh")},
 		{"another type", "", quoting{errors.New("no stub")}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			text, ok := redact.Plain(test.err, []string{"", `{"name":"MUELLER Li"}`})
-			assert.Equal(t, test.want, text)
-			assert.Equal(t, test.want != "", ok)
-		})
+		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, redact.Plain(test.err)) })
 	}
 }

@@ -14,6 +14,10 @@ import (
 // ErrLate is the error of a write that came too late.
 var ErrLate error = redact.Text("the call was over before its request was written")
 
+// ErrHeld is the error of a mutation whose permission ended before a byte of the mutation had left.
+var ErrHeld error = redact.Text("the permission of the log ended in the wait for a place on the connection; " +
+	"call again, with fewer calls at once")
+
 // Permission returns the time before which a mutation must begin to leave, or the reason not to send it.
 type Permission func() (before time.Time, err error)
 
@@ -177,10 +181,13 @@ func (s *Send) End() {
 	s.ended = true
 }
 
-// Refused returns the reason of the permission not to send the request.
+// Refused returns the reason of the permission not to send the request, and ErrHeld for a permission that ended too early.
 func (s *Send) Refused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.refused == nil && !s.left && s.isHeld() {
+		return ErrHeld
+	}
 	return s.refused
 }
 

@@ -141,14 +141,15 @@ func TestContextThatHasEndedStaysSo(t *testing.T) {
 func TestPermissionHoldsTheFirstByte(t *testing.T) {
 	refused := errors.New("refused")
 	for _, test := range []struct {
-		name   string
-		before time.Time
-		err    error
-		want   error
+		name    string
+		before  time.Time
+		err     error
+		want    error
+		refused error
 	}{
-		{"allowed", time.Now().Add(time.Hour), nil, nil},
-		{"too late", time.Now().Add(-time.Nanosecond), nil, transport.ErrLate},
-		{"refused", time.Time{}, refused, transport.ErrLate},
+		{"allowed", time.Now().Add(time.Hour), nil, nil, nil},
+		{"too late", time.Now().Add(-time.Nanosecond), nil, transport.ErrLate, transport.ErrHeld},
+		{"refused", time.Time{}, refused, transport.ErrLate, refused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
@@ -163,12 +164,13 @@ func TestPermissionHoldsTheFirstByte(t *testing.T) {
 			require.ErrorIs(t, err, test.want)
 			assert.Equal(t, test.want == nil, send.Left())
 			assert.Equal(t, test.want == nil, send.Err() == nil)
-			assert.Equal(t, test.err, send.Refused())
+			assert.Equal(t, test.refused, send.Refused())
 			if before = time.Now(); test.want == nil {
 				transport.Guard(conn, send)
 				_, err = io.WriteString(conn, "the body")
 				require.NoError(t, err)
 				require.NoError(t, send.Err())
+				require.NoError(t, send.Refused())
 			}
 		})
 	}
