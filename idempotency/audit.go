@@ -1,24 +1,66 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 const (
-	ownersAtOnce = 1000 // an audit reads the log again for each batch of owners
-	openAfter    = 24 * time.Hour
-	hasForgotten = "owners of which the log has forgotten a key"
+	ownersAtOnce   = 1000 // an audit reads the log again for each batch of owners
+	openAfter      = 24 * time.Hour
+	auditEvery     = 24 * time.Hour
+	auditWait      = 100 * time.Millisecond // before the reads of an owner, in a daily audit
+	readLimit      = time.Minute            // bounds the reads of an owner
+	mostRecords    = 20_000                 // bounds the withdrawals of a loan
+	failuresInARow = 8                      // end an audit: the service is down
+	mostListed     = 100                    // differences in a result
+	hasForgotten   = "owners of which the log has forgotten a key"
 )
+
+// The end of an audit whose caller has ended the loop, and the reasons why an owner is [Unread], beside the errors of
+// its reads.
+const (
+	errEnough   = redact.Text(prefix + "the caller has ended the audit")
+	errLags     = redact.Text("the reads do not show the last mutations yet; audit this owner again after MaxLateness")
+	errUnsteady = redact.Text("two reads in a row differ; audit this owner again")
+	errTooMany  = redact.Text("the loan has more than 20,000 withdrawals")
+)
+
+// AuditOptions are the options of [Log.Audit]. All are required.
+type AuditOptions struct {
+	// From and To choose the owners: the customers, applications and loans in the requests of the keys
+	// whose last change is not before From, and before To.
+	From, To time.Time
+	Client   *lending.Client // makes the reads
+}
+
+type audit struct {
+	*settings
+	AuditOptions
+
+	yield  func(Difference) bool
+	wait   time.Duration // before the reads of an owner
+	result AuditResult
+	gone   time.Time // the log knows all keys with a later change
+	failed int       // reads in a row
+}
 
 // Audit compares the log with the service, and yields the differences. It reads the lists of the owners in
 // the period, and judges them by all keys of these owners: the applications and loans of a customer, the
@@ -30,16 +72,51 @@ const (
 // log has forgotten keys ([Log.Forget], [Log.Erase]), this is so only for owners younger than those keys. The
 // others are not auditable, nor are mutations without a read.
 //
-// Audit reads the whole log twice for each 1,000 owners, and keeps no more than their keys. It
-// writes only its result, which [Log.Audited] returns, and only if it runs to its end.
+// Audit reads the whole log once, and again for each 1,000 owners. It writes only its result, which [Log.Audited]
+// returns, and only if it runs to its end.
 func (l *Log) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		a := l.settings().newAudit(opts)
-		a.yield = func(d Difference) bool { return yield(d, nil) }
+		a := audit{settings: l.settings(), AuditOptions: opts, yield: func(d Difference) bool { return yield(d, nil) }}
 		if err := a.run(ctx); err != nil && !errors.Is(err, errEnough) {
 			yield(Difference{}, err)
 		}
 	}
+}
+
+// Audited returns the result of the last audit in any replica, or nil before the first.
+func (l *Log) Audited(ctx context.Context) (*AuditResult, error) {
+	saved, err := l.settings().audits.read(ctx)
+	return saved.Audit, storeError(err)
+}
+
+// AuditDaily makes a [Log.Audit] once a day, of the time since the last daily audit, and returns the wait before
+// the next call. Call AuditDaily in a loop of its own, in any number of replicas: a single replica makes the audit.
+// If that replica is killed, the audit of the next day includes the period. AuditDaily reads at most 10 owners a
+// second. [Log.Audited] returns the result. A log with several accounts needs [Log.Audit] with each client instead.
+func (l *Log) AuditDaily(ctx context.Context, client *lending.Client) (next time.Duration, err error) {
+	s, now := l.settings(), time.Now()
+	a := audit{settings: s, wait: auditWait, yield: func(Difference) bool { return true }}
+	a.Client, a.To = client, now.Add(-s.MaxLateness) // reads show the changes before
+	err = s.audits.change(ctx, func(i *instructions) {
+		if next = i.Turn.Add(auditEvery).Sub(now); next <= 0 {
+			a.From, i.Turn = i.Audited, now
+		}
+	})
+	if err != nil || next > 0 {
+		return next, storeError(err)
+	}
+	if a.From.IsZero() {
+		a.From = a.To.Add(-auditEvery)
+	}
+	err = a.run(ctx)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
+	defer stop()
+	failed := s.audits.change(ctx, func(i *instructions) {
+		if next, i.Audited = auditEvery, a.To; err != nil {
+			next, i.Audited, i.Turn = 0, a.From, time.Time{}
+		}
+	})
+	return next, cmp.Or(err, storeError(failed))
 }
 
 // run makes the audit, and saves its result.
@@ -47,43 +124,33 @@ func (a *audit) run(ctx context.Context) error {
 	var c arguments
 	c.that(a.Client != nil, "Client", lending.CodeRequired, "must not be nil")
 	c.that(!a.From.IsZero() && a.From.Before(a.To), "From", lending.CodeRange, "must be before To")
-	c.that(a.Wait >= 0, "Wait", lending.CodeRange, "must not be negative")
 	if err := c.err(); err != nil {
 		return err
 	}
 	if !a.serves(a.Client.Account()) {
 		return argumentError("Client", lending.CodeConflict, "must be of the account of the log: "+oneAccount)
 	}
-	now, err := a.operator.recent(ctx)
+	a.result = AuditResult{From: a.From.UTC(), To: a.To.UTC(), Found: map[DifferenceKind]int{}, NotAuditable: map[string]int{}}
+	owners, err := a.choose(ctx)
+	for err == nil && len(owners) > 0 {
+		owners, err = a.compare(ctx, owners)
+	}
 	if err != nil {
-		return storeError(err)
+		return err
 	}
-	a.gone = now.Gone
-	for last := (owner{}); ; {
-		owners, err := a.choose(ctx, last)
-		switch {
-		case err != nil:
-			return err
-		case len(owners) == 0:
-			return storeError(a.changeAudits(ctx, a.end))
-		}
-		last = owners[len(owners)-1]
-		if err := a.compare(ctx, owners); err != nil {
-			return err
-		}
-		if a.isDaily { // for the other replicas: the audit goes on
-			if err := a.changeAudits(ctx, func(*audits) {}); err != nil {
-				return storeError(err)
-			}
-		}
-	}
+	a.result.Ended = time.Now().UTC()
+	return storeError(a.audits.change(ctx, func(i *instructions) { i.Audit = &a.result }))
 }
 
-// end puts the result into the entry of the audits.
-func (a *audit) end(all *audits) {
-	if all.Last, all.Ended = &a.result, 0; a.isDaily {
-		all.Until, all.Runs = a.To, false
+// report yields a difference.
+func (a *audit) report(d Difference) error {
+	if a.result.Found[d.Kind]++; len(a.result.Differences) < mostListed {
+		a.result.Differences = append(a.result.Differences, d)
 	}
+	if !a.yield(d) {
+		return errEnough
+	}
+	return nil
 }
 
 // scan calls f with the entries of the account of the client, and with an error for unreadable entries.
@@ -100,138 +167,202 @@ func (a *audit) scan(ctx context.Context, f func(*store.Entry, *entryData, error
 			}
 		}
 	}
-	return nil
+	now, err := a.operator.recent(ctx) // after the entries, some of which may just have been forgotten
+	if err == nil && now.Gone.After(a.gone) {
+		a.gone = now.Gone
+	}
+	return storeError(err)
 }
 
-// choose returns the first owners of the period after last, in their order. The first call counts all keys.
-func (a *audit) choose(ctx context.Context, last owner) ([]owner, error) {
-	some := map[owner]bool{}
-	first := func() []owner {
-		all := slices.SortedFunc(maps.Keys(some), owner.compare)
-		return all[:min(len(all), ownersAtOnce)]
-	}
+// choose returns the owners of the period, counts its keys, and reports the keys that are open or unreadable.
+func (a *audit) choose(ctx context.Context) ([]string, error) {
+	chosen := map[string]bool{}
 	err := a.scan(ctx, func(entry *store.Entry, d *entryData, unread error) error {
-		at := changedAt(entry)
-		isOfPeriod := !at.Before(a.From) && at.Before(a.To)
-		for _, o := range d.Request.IDs.owners() {
-			if isOfPeriod && o.compare(last) > 0 {
-				some[o] = true
+		at, row := changedAt(entry), rowOf(d.Request.Route)
+		if (unread != nil || d.hasUnknown(entry.State)) && at.After(a.gone) {
+			a.gone = at
+		}
+		if unread != nil {
+			return a.report(Difference{Kind: Unread, Keys: []string{entry.Key}, Why: unread.Error()})
+		}
+		if !at.Before(a.From) && at.Before(a.To) {
+			a.result.Keys++
+			if entry.State != store.Free && (!row.adds || row.reads == noReads || row.isOne) {
+				a.result.NotAuditable[d.Request.Route]++
+			}
+			for _, o := range d.Request.IDs.owners() {
+				chosen[o] = true
 			}
 		}
-		if len(some) >= 2*ownersAtOnce {
-			kept := first()
-			clear(some)
-			for _, o := range kept {
-				some[o] = true
-			}
-		}
-		if last != (owner{}) {
+		status := a.status(entry)
+		if !isInDoubt(entry.State) || status.Age <= openAfter {
 			return nil
 		}
-		return a.count(entry, d, isOfPeriod, unread)
+		open := Difference{Kind: Open, Keys: []string{entry.Key}, Why: status.Why}
+		for _, o := range d.Request.IDs.owners() {
+			open.Owner, open.ID, _ = strings.Cut(o, " ")
+		}
+		return a.report(open)
 	})
-	return first(), err
+	return slices.Sorted(maps.Keys(chosen)), err
 }
 
-// count counts a key, and reports a key in doubt for long, or without readable data.
-func (a *audit) count(entry *store.Entry, d *entryData, isOfPeriod bool, unread error) error {
-	if unread != nil {
-		a.gone = time.Now()
-		return a.report(Difference{Kind: Unread, Keys: []string{entry.Key}, Why: unread.Error()})
-	}
-	if isOfPeriod {
-		a.result.Keys++
-		if row := rowOf(d.Request.Route); entry.State != store.Free && (!row.adds || row.reads == noReads || row.isOne) {
-			a.result.NotAuditable[d.Request.Route]++
+// compare compares the lists of the first owners with all their keys, and returns the other owners. It reads the
+// lists first: a record in a list then has its key in the log.
+func (a *audit) compare(ctx context.Context, owners []string) ([]string, error) {
+	var books []*book
+	for held := 0; len(owners) > 0 && len(books) < ownersAtOnce && held < mostRecords; owners = owners[1:] {
+		b := &book{owner: owners[0], claims: map[string][]claim{}}
+		b.kind, b.id, _ = strings.Cut(b.owner, " ")
+		a.result.Owners++
+		if err := a.read(ctx, b); err != nil {
+			if err := a.unread(ctx, b, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		books = append(books, b)
+		for _, records := range b.lists {
+			held += len(records)
 		}
 	}
-	if !isInDoubt(entry.State) {
+	wanted := map[string][]*book{} // by owner, or by the id of a record that a key has made
+	for _, b := range books {
+		wanted[b.owner], wanted[b.id] = append(wanted[b.owner], b), append(wanted[b.id], b)
+		wanted[b.parent] = append(wanted[b.parent], b)
+		for _, r := range slices.Concat(b.lists[readsApplications], b.lists[readsOffer]) {
+			for _, id := range r.ids {
+				wanted[id] = append(wanted[id], b)
+			}
+		}
+	}
+	err := a.scan(ctx, func(entry *store.Entry, d *entryData, _ error) error {
+		made := d.made(entry.State)
+		for _, name := range append(d.Request.IDs.owners(), made...) {
+			for _, b := range wanted[name] {
+				b.add(entry, d, made)
+			}
+		}
 		return nil
+	})
+	for _, b := range books {
+		if err == nil {
+			err = a.judge(ctx, b)
+		}
 	}
-	status := a.status(entry)
-	if status.Age <= openAfter {
-		return nil
-	}
-	open := Difference{Kind: Open, Keys: []string{entry.Key}, Why: status.Why}
-	for _, o := range d.Request.IDs.owners() {
-		open.Owner, open.ID = o.kind, o.id
-	}
-	return a.report(open)
-}
-
-// compare compares the lists of the owners with all their keys. It reads the lists first: a record in a list then has
-// its key in the log.
-func (a *audit) compare(ctx context.Context, owners []owner) error {
-	a.result.Owners += len(owners)
-	books := make([]*book, len(owners))
-	for i, o := range owners {
-		books[i] = &book{owner: o}
-	}
-	books, err := a.each(ctx, books, a.read)
-	if err == nil {
-		err = a.collect(ctx, books)
-	}
-	if err == nil {
-		_, err = a.each(ctx, books, a.judge)
-	}
-	return err
+	return owners, err
 }
 
 // judge reports the differences of an owner, if two reads show them.
 func (a *audit) judge(ctx context.Context, b *book) error {
-	found, err := b.judge(a.gone, a.MaxLateness)
-	if len(found) == 0 {
-		if err == nil && !b.isWhole(a.gone) {
-			a.result.NotAuditable[hasForgotten]++
+	found, lags := b.judge(a.gone, a.MaxLateness)
+	if len(found) > 0 {
+		if err := a.read(ctx, b); err != nil {
+			return a.unread(ctx, b, err)
 		}
-		return err
-	}
-	if err := a.read(ctx, b); err != nil {
-		return err
-	}
-	if again, _ := b.judge(a.gone, a.MaxLateness); !reflect.DeepEqual(again, found) {
-		return errUnsteady
+		if again, _ := b.judge(a.gone, a.MaxLateness); !reflect.DeepEqual(again, found) {
+			return a.unread(ctx, b, errUnsteady)
+		}
 	}
 	for _, d := range found {
 		if err := a.report(d); err != nil {
 			return err
 		}
 	}
+	if !b.isWhole(a.gone) {
+		a.result.NotAuditable[hasForgotten]++
+	}
+	if lags {
+		return a.unread(ctx, b, errLags)
+	}
+	return nil
+}
+
+// unread reports an owner that could not be compared. It returns an error if ctx is over or the service is down.
+func (a *audit) unread(ctx context.Context, b *book, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case a.failed > failuresInARow:
+		return fmt.Errorf("%saudit: %d reads in a row failed: %w", prefix, a.failed, err)
+	}
+	return a.report(Difference{Kind: Unread, Owner: b.kind, ID: b.id, Why: redact.Describe(err)})
+}
+
+// read reads the lists of an owner, and counts the failures in a row.
+func (a *audit) read(ctx context.Context, b *book) error {
+	ctx, stop := context.WithTimeout(ctx, readLimit)
+	defer stop()
+	err := backoff.Sleep(ctx, a.wait)
+	if err == nil {
+		err = b.read(ctx, a.Client, !a.gone.IsZero())
+	}
+	if a.failed++; err == nil || lending.OutcomeOf(err) == lending.OutcomeRejected {
+		a.failed = 0
+	}
 	return err
 }
 
-// collect collects the claims of all keys of the owners, and of the keys behind its other applications.
-func (a *audit) collect(ctx context.Context, books []*book) error {
-	wanted := map[string][]*book{}
-	for _, b := range books {
-		b.claims = map[string][]claim{}
-		want := []string{b.id, b.parent}
-		for _, l := range b.lists {
-			for _, record := range l.records {
-				if l.in == readsApplications && record.id != "" {
-					want = append(want, record.id)
-				} else if l.in == readsApplications {
-					want = append(want, record.ids...)
-				}
-			}
+// read reads the lists of an owner, and the application of a loan if the age of the loan matters.
+func (b *book) read(ctx context.Context, client *lending.Client, isAged bool) error {
+	id := uuid.MustParse(b.id)
+	b.at, b.lists = time.Now(), map[reads][]record{}
+	switch b.kind {
+	case "customer":
+		applications, err := client.Applications.ListByCustomer(ctx, lending.CustomerID(id))
+		b.lists[readsApplications] = recordsOf(b.id, applications...)
+		loans, noLoans := client.Loans.ListByCustomer(ctx, lending.CustomerID(id))
+		b.lists[readsLoans] = nil
+		for _, loan := range loans {
+			b.lists[readsLoans] = append(b.lists[readsLoans], record{loan.ID.String(), []string{loan.ApplicationID.String()}})
 		}
-		for _, id := range want {
-			wanted[id] = append(wanted[id], b)
+		return cmp.Or(unlessMissing(err), unlessMissing(noLoans))
+	case "application":
+		applicants, err := client.Approval.Applicants(ctx, lending.ApplicationID(id))
+		b.lists[readsApplicants] = recordsOf(b.id, applicants...)
+		offer, noOffer := client.Applications.Offer(ctx, lending.ApplicationID(id), nil)
+		switch {
+		case lending.IsNotFound(noOffer): // tells nothing
+			noOffer = nil
+		case noOffer == nil && idOf(offer.Raw()) != "":
+			b.lists[readsOffer] = recordsOf(b.id, offer)
+		}
+		return cmp.Or(unlessMissing(err), noOffer)
+	}
+	if isAged && b.parent == "" {
+		loan, err := client.Loans.Get(ctx, lending.LoanID(id))
+		if err != nil {
+			return err
+		}
+		b.parent = loan.ApplicationID.String()
+	}
+	b.lists[readsWithdrawals] = nil
+	for withdrawal, err := range client.Loans.AllWithdrawals(ctx, lending.LoanID(id), nil) {
+		switch {
+		case unlessMissing(err) != nil:
+			return err
+		case len(b.lists[readsWithdrawals]) >= mostRecords:
+			return errTooMany
+		case err == nil:
+			b.lists[readsWithdrawals] = append(b.lists[readsWithdrawals], recordsOf(b.id, withdrawal)...)
 		}
 	}
-	return a.scan(ctx, func(entry *store.Entry, d *entryData, _ error) error {
-		for _, o := range d.Request.IDs.owners() {
-			for _, b := range wanted[o.id] {
-				if b.owner == o {
-					b.claim(entry, d)
-				}
-			}
-		}
-		for _, id := range d.makes(entry.State) {
-			for _, b := range wanted[id] {
-				b.made(id, entry, d)
-			}
-		}
+	return nil
+}
+
+// unlessMissing returns the error of a list, or nil if the service does not know the owner: the list is empty. A 400
+// is no absence here.
+func unlessMissing(err error) error {
+	if failed, ok := errors.AsType[*lending.Error](err); ok && failed.StatusCode == http.StatusNotFound && lending.IsNotFound(err) {
 		return nil
-	})
+	}
+	return err
+}
+
+// recordsOf returns the records of the owner own.
+func recordsOf[T interface{ Raw() json.RawMessage }](own string, records ...T) (all []record) {
+	for _, r := range records {
+		all = append(all, recordOf(r.Raw(), ids{"": own}))
+	}
+	return all
 }

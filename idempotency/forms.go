@@ -98,6 +98,14 @@ func prune(value any) bool {
 	return false
 }
 
+// elements returns the records of answer: the elements of an array, or answer itself.
+func elements(answer []byte) (records []json.RawMessage) {
+	if json.Unmarshal(answer, &records) != nil {
+		return []json.RawMessage{answer}
+	}
+	return records
+}
+
 const mediaJSON = "application/json"
 
 var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)

@@ -35,7 +35,7 @@ func (o *Instruction) String() string {
 	return fmt.Sprintf("by %s since %s UTC: %s", o.By, since.Format(time.DateTime), o.Why)
 }
 
-// instructions is the content of the entry of the instructions of the operator.
+// instructions is the content of the entry of the instructions of the operator, and of the entry with the last audit.
 type instructions struct {
 	Format  format.Version `json:"format"`
 	Pause   *Instruction   `json:"pause,omitempty"`
@@ -43,6 +43,10 @@ type instructions struct {
 	Claim   bool           `json:"claim,omitempty"`  // see [Restoration]
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
 	Gone    time.Time      `json:"gone,omitzero"`    // no key that changed later was forgotten: see [Log.Audit]
+
+	Audit   *AuditResult `json:"audit,omitempty"`  // of the last audit
+	Audited time.Time    `json:"audited,omitzero"` // the end of the period of the last daily audit
+	Turn    time.Time    `json:"turn,omitzero"`    // when a replica began a daily audit
 
 	unknown  format.Unknown
 	at       time.Time // of the read, or a little earlier

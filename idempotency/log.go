@@ -72,6 +72,7 @@ type settings struct {
 	Options
 	store    store.Store
 	operator *operator
+	audits   *operator // of the entry with the last audit
 	effects  *effects
 	index    *index
 
@@ -85,6 +86,7 @@ func newSettings(entries store.Store, o Options) *settings {
 	return &settings{
 		Options: o, store: entries,
 		operator: &operator{entries: entries, key: o.Namespace + "!standing", inUse: make(chan struct{}, 1)},
+		audits:   &operator{entries: entries, key: o.Namespace + "!audit"},
 		effects:  &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
 		index: &index{
 			entries: entries, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1),

@@ -95,11 +95,7 @@ func (r route) agrees(after snapshot, answer []byte, of ids) bool {
 	if after.Count < 0 || r.isOne && len(listed) == 0 {
 		return true
 	}
-	var records []json.RawMessage
-	if json.Unmarshal(answer, &records) != nil {
-		records = []json.RawMessage{answer}
-	}
-	return !slices.ContainsFunc(records, func(record json.RawMessage) bool {
+	return !slices.ContainsFunc(elements(answer), func(record json.RawMessage) bool {
 		return !slices.ContainsFunc(uuidsIn(string(record)), func(id string) bool { return slices.Contains(listed, id) })
 	})
 }

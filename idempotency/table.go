@@ -15,6 +15,7 @@ type route struct {
 
 	once    bool   // the record can exist only once: an earlier record hides the mutation
 	removes bool   // the mutation removes a record
+	mayAdd  reads  // the mutation may add a record to this list
 	lock    string // the name of the lock of mutations whose effects look alike, per record; "" for no lock
 	form    form   // the form of the response; the zero form for nothing, or true
 
@@ -50,11 +51,12 @@ const (
 	readsApplicants
 	readsWithdrawals
 	readsSubscription
+	readsLoans // only of an audit
 )
 
 // String names the records of a check for a person.
 func (r reads) String() string {
-	return [...]string{"records", "customers", "customers", "applications", "offers", "applicants", "withdrawals", "subscriptions"}[r]
+	return [...]string{"records", "customers", "customers", "applications", "offers", "applicants", "withdrawals", "subscriptions", "loans"}[r]
 }
 
 // rowOf returns the row of a method and path template. The table uses published facts only.
@@ -80,10 +82,11 @@ func rowOf(name string) route {
 
 	// The request has no published field for the customer or the e-mail address.
 	case "POST /api/Application/create-application-and-applicant":
-		return route{form: aUUID, ids: true, note: noFields}
-	case "POST /api/Application/create-customer-and-application",
-		"POST /api/Application/create-customer-and-application-and-applicant":
+		return route{form: aUUID, ids: true, mayAdd: readsApplicants, note: noFields}
+	case "POST /api/Application/create-customer-and-application":
 		return route{form: anObject, ids: true, note: noFields}
+	case "POST /api/Application/create-customer-and-application-and-applicant":
+		return route{form: anObject, ids: true, mayAdd: readsApplicants, note: noFields}
 
 	// An offer appears where there was none. The interface says: "The partner triggers processing, which
 	// produces an offer", and the response of a success is the id of the offer. The status is a text
@@ -96,7 +99,7 @@ func rowOf(name string) route {
 			note: "there is no new offer, but the status has changed",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
-		return route{form: anObject, optional: true, lock: "offer", note: "the effect of force is not published"}
+		return route{form: anObject, optional: true, lock: "offer", mayAdd: readsOffer, note: "the effect of force is not published"}
 
 	// Routes that set a value. Assumption: setting the same value again changes nothing.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
@@ -139,7 +142,7 @@ func rowOf(name string) route {
 	case "POST /api/Loan/make-withdrawal-invoice/{loanId}":
 		return route{form: anObject, sendsOTP: true, lock: "withdrawals", note: noPending}
 	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}":
-		return route{form: anObject, lock: "withdrawals", note: noPending}
+		return route{form: anObject, lock: "withdrawals", mayAdd: readsWithdrawals, note: noPending}
 
 	// The UUID in the response is not the password.
 	case "POST /api/Loan/resend-withdrawal-otp/{loanId}":

@@ -10,10 +10,7 @@ import (
 )
 
 // audited is the result of the last audit; empty before the first.
-type audited struct {
-	Ended time.Time `json:"ended,omitzero"`
-	*idempotency.AuditResult
-}
+type audited struct{ *idempotency.AuditResult }
 
 // Shown returns the differences that the page shows.
 func (a audited) Shown() []idempotency.Difference {
@@ -31,10 +28,7 @@ func (a audited) Total() (n int) {
 // audited serves GET api/audit: the result of the last audit in any replica.
 func (d *desk) audited(r *http.Request) (audited, error) {
 	result, err := d.Log.Audited(r.Context())
-	if result == nil {
-		return audited{}, err
-	}
-	return audited{time.Now().UTC().Add(-result.Age), result}, err
+	return audited{result}, err
 }
 
 // audit serves POST api/audit: it makes an audit, and ends with the request. The result is the number of differences.

@@ -34,7 +34,7 @@ func TestAuditIsShownToEverybody(t *testing.T) {
 	b.refused(http.StatusBadRequest, "api/audit", map[string]any{"from": "2026-01-02", "to": "2026-01-01"})
 	from := time.Now().UTC().Add(-time.Hour).Format(time.DateTime)
 	assert.JSONEq(t, `{"done":1}`, b.act("api/audit", map[string]any{"from": from}))
-	assert.Regexp(t, `^{"ended":"20[^}]*,"keys":1,"owners":1,"found":{"unexplained":1},`+
+	assert.Regexp(t, `^{"from":"20[^}]*,"ended":"20[^}]*,"keys":1,"owners":1,"found":{"unexplained":1},`+
 		`"differences":\[{"kind":"unexplained","owner":"loan","id":"`+loan, b.read("api/audit"))
 	shown := b.read("")
 	assert.Contains(t, shown, `<span class="bad">1 difference.</span> <span class="soft">1 key from `)

@@ -171,7 +171,7 @@ func (g *gauges) readLog(ctx context.Context, log *idempotency.Log) (func(metric
 			} {
 				o.ObserveInt64(g.differences, int64(audit.Found[kind]), metric.WithAttributes(kindKey.String(string(kind))))
 			}
-			o.ObserveFloat64(g.auditAge, audit.Age.Seconds())
+			o.ObserveFloat64(g.auditAge, time.Since(audit.Ended).Seconds())
 		}
 		for state, count := range map[string]idempotency.StateCount{
 			"sent": counts.Sent, "in_doubt": counts.InDoubt, "needs_review": counts.NeedsReview,
