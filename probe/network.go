@@ -97,10 +97,7 @@ func (p *prober) until(ctx context.Context, seen func() bool) (time.Duration, bo
 	for told := start; ; next = min(time.Second, next*3/2) {
 		at := time.Since(start)
 		if seen() {
-			if at < 50*time.Millisecond {
-				at = 0
-			}
-			return (at + time.Second - 1).Truncate(time.Second), true
+			return (at + time.Second - 50*time.Millisecond).Truncate(time.Second), true // 50 ms are the first call's
 		}
 		if time.Since(start) > p.o.LagLimit || !wait(ctx, next) {
 			return 0, false
