@@ -68,10 +68,12 @@ func TestProxy(t *testing.T) {
 			o := newOrigin(t, 0, func(i *instance) { i.secure = protocol })
 			g := startProxy(t, o)
 			client := o.proxied(t)
-			require.NoError(t, submit(t, client, o, 15<<20, nil))
-			require.Error(t, submit(t, client, o, 15<<20, g.kill))
-			g.run()
-			require.NoError(t, submit(t, client, o, 15<<20, nil))
+			for _, size := range sizes(1<<20, 15<<20) {
+				require.NoError(t, submit(t, client, o, size, nil))
+				require.Error(t, submit(t, client, o, size, g.kill))
+				g.run()
+				require.NoError(t, submit(t, client, o, size, nil))
+			}
 			requireTunnels(t, g, client)
 		})
 	}
