@@ -146,7 +146,7 @@ func (g *gateway) run() {
 func (g *gateway) kill() {
 	_ = syscall.Kill(-g.command.Process.Pid, syscall.SIGKILL)
 	_ = g.command.Wait()
-	for g.listens() {
+	for n := 0; n < 10_000 && g.listens(); n++ {
 		<-time.After(time.Millisecond)
 	}
 }
