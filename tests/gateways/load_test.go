@@ -90,7 +90,6 @@ func killInTurn(t *testing.T, _ *gateway, o *origin) {
 type tally struct {
 	mu                            sync.Mutex
 	sent, unknown, needless, lost int            // mutations; needless ones had not run, lost ones were not sent
-	withBody                      int            // needless ones with a body
 	twice                         map[string]int // mutations that ran twice, by method
 	reads, failedReads, wrong     int
 	examples                      []string
@@ -138,7 +137,6 @@ var closed = func() <-chan struct{} {
 // call is a call that has ended.
 type call struct {
 	method string // "" for a read
-	body   int    // 1 for a call with a body
 	err    error
 }
 
@@ -148,15 +146,15 @@ func makeCall(ctx context.Context, client *lending.Client, id lending.Applicatio
 	switch kind {
 	case 0:
 		_, err := client.Applications.Process(ctx, id)
-		return call{"GET", 0, err}
+		return call{"GET", err}
 	case 1:
 		details := lending.CompanyDataRequest{Extra: map[string]any{"a": 1}}
-		return call{"POST", 1, client.Approval.AddCompanyDetails(ctx, id, details)}
+		return call{"POST", client.Approval.AddCompanyDetails(ctx, id, details)}
 	case 2:
-		return call{"POST", 0, client.Applications.Cancel(ctx, id)}
+		return call{"POST", client.Applications.Cancel(ctx, id)}
 	}
 	_, err := client.Applications.Status(ctx, id)
-	return call{"", 0, err}
+	return call{"", err}
 }
 
 // judge compares what the client told of a call with the executions.
@@ -183,7 +181,6 @@ func (r *tally) judge(runs int, c call) {
 			r.unknown++
 			if runs == 0 {
 				r.needless++
-				r.withBody += c.body
 			}
 		case lending.OutcomeNotSent:
 			r.lost++
@@ -281,6 +278,7 @@ func (r *tally) add(other *tally) {
 	r.sent += other.sent
 	r.unknown += other.unknown
 	r.needless += other.needless
+	r.lost += other.lost
 	r.wrong += other.wrong
 	for method, n := range other.twice {
 		r.twice[method] += n
