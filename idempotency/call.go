@@ -202,8 +202,7 @@ func (k *keyedCall) useVerdict(ctx context.Context) error {
 
 // doubtAfterRestore puts a mutation in doubt that the store lost or did not know yet at the time of its copy.
 func (k *keyedCall) doubtAfterRestore(ctx context.Context, o *Instruction) error {
-	accepted, _ := ctx.Value(acceptedContext{}).(time.Time)
-	if k.entry.Revision == 0 && !accepted.IsZero() && time.Since(accepted) < o.Age {
+	if k.entry.Revision == 0 && isNewOrder(ctx, o) {
 		return nil
 	}
 	if isNew, err := k.isNew(ctx, o); isNew || err != nil {

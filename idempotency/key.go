@@ -69,9 +69,15 @@ type acceptedContext struct{}
 
 // WithAccepted tells when your program accepted the order of the mutations in ctx, with any key. If the order was
 // accepted after [Log.Restored], the log sends a key that it does not have without a check: nothing of the order can
-// have been sent before. Pass the time in your table of orders.
+// have been sent before, and [Log.Lookup] says so. Pass the time in your table of orders.
 func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
 	return context.WithValue(ctx, acceptedContext{}, accepted)
+}
+
+// isNewOrder reports whether the order of ctx was accepted after the instruction.
+func isNewOrder(ctx context.Context, o *Instruction) bool {
+	accepted, _ := ctx.Value(acceptedContext{}).(time.Time)
+	return !accepted.IsZero() && time.Since(accepted) < o.Age
 }
 
 // Verdict tells whether a mutation happened. The zero Verdict means [NeedsReview].

@@ -49,7 +49,7 @@ func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 		if err != nil {
 			return nil, storeError(err)
 		}
-		if restored != nil {
+		if restored != nil && (entry.Revision > 0 || !isNewOrder(ctx, restored)) {
 			r.Outcome = lending.OutcomeUnknown
 		}
 	}

@@ -153,9 +153,10 @@ func TestOrderAcceptedAfterTheRestoreIsSent(t *testing.T) {
 				at := time.Now().Add(test.accepted - time.Second)
 				bubble.Elapse(time.Second)
 				create := newOrder(service).createsID(t, client)
-				_, err := create("order-42/application", func(ctx context.Context) context.Context {
-					return idempotency.WithAccepted(ctx, at)
-				})
+				ofOrder := func(ctx context.Context) context.Context { return idempotency.WithAccepted(ctx, at) }
+				known := fake.Must(log.Lookup(ofOrder(t.Context()), "order-42/application")).Outcome
+				assert.Equal(t, test.want == nil, known == lending.OutcomeNotSent, known)
+				_, err := create("order-42/application", ofOrder)
 				require.ErrorIs(t, err, test.want)
 				assert.Equal(t, test.sends, service.Executed(createApplicationRoute))
 			})
@@ -173,8 +174,10 @@ func TestKeyOfTheCopyIsNoNewOrder(t *testing.T) {
 		service.Fail(createApplicationRoute, lendingtest.Fault{Status: 429})
 		require.Error(t, create("the/key"))
 		bubble.Elapse(time.Hour)
-		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(time.Second)
+		assert.Equal(t, lending.OutcomeUnknown, fake.Must(log.Lookup(accepted(t.Context()), "the/key")).Outcome)
 		require.ErrorIs(t, create("the/key", accepted), idempotency.ErrNeedsReview)
 	})
 }

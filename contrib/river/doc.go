@@ -7,7 +7,7 @@
 // names the order and holds nothing else.
 //
 //	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-//		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
+//		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, accepted) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Accepted)
 //		if err != nil {
 //			return err
 //		}

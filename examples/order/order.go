@@ -21,10 +21,10 @@ import (
 // Order is a row of the partner's own table. A request holds only values of the row and of
 // responses: each try sends the same request.
 type Order struct {
-	ID     string
-	Email  string
-	Amount json.Number
-	Asked  time.Time // when the customer asked for the money
+	ID       string
+	Email    string
+	Amount   json.Number
+	Accepted time.Time // when the row was inserted: an order from after a restore of the log was never sent
 
 	State       State
 	Reason      string                // why the order is over
@@ -53,7 +53,7 @@ func Orders(n int) (orders []Order, emails []string) {
 		emails = append(emails, fmt.Sprintf("customer-%d@example.com", i+1))
 		orders = append(orders, Order{
 			ID: fmt.Sprintf("order-%d", i+1), Email: emails[i], Amount: "2500.00",
-			Asked: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+			Accepted: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		})
 	}
 	return orders, emails

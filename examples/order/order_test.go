@@ -290,6 +290,7 @@ func inBackend(t *testing.T, framework string, test func(b *backend)) {
 	deliver := &http.Client{Transport: inProcess(func() http.Handler { return b.consumer })}
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		all, _ := order.Orders(1)
+		all[0].Accepted = time.Now()
 		b.T, b.service, b.table = t, service, order.NewTable(all...)
 		b.password = func(_ int, loan string) string { return service.OTP(loan) }
 		b.entries, b.tokens, b.entered = store.NewMemory(), lending.NewMemoryTokenStore(), map[int]string{}

@@ -39,6 +39,7 @@ func (p *Partner) Worker(table *Table, opts *orders.Options) (worker *orders.Wor
 		if o.State != Open { // a hint or an older list can name an order that has ended
 			return nil
 		}
+		ctx = idempotency.WithAccepted(ctx, o.Accepted)
 		o, err := p.Onboard(ctx, o)
 		stopped := err != nil && !lending.NextOf(err).Retry
 		if stopped {
@@ -63,7 +64,7 @@ func (p *Partner) end(ctx context.Context, o *Order, err error) error {
 		return failed
 	case confirmed == lending.OutcomeDone:
 		o.State = Done
-	case confirmed == lending.OutcomeUnknown:
+	case confirmed == lending.OutcomeUnknown && p.mayHaveLoan(ctx, *o):
 		return fmt.Errorf("%w: not over with: %v", errConfirming, err) //nolint:errorlint // err says stop
 	default:
 		o.End(err)
@@ -72,6 +73,16 @@ func (p *Partner) end(ctx context.Context, o *Order, err error) error {
 }
 
 var errConfirming = errors.New("the confirmation of the withdrawal may have happened; the log will know")
+
+// mayHaveLoan reports whether the application can have led to a loan. Without a loan nothing is confirmed, also if a
+// restored log does not know the key.
+func (p *Partner) mayHaveLoan(ctx context.Context, o Order) bool {
+	if o.Application.IsZero() {
+		return false
+	}
+	status, err := p.Client.Applications.Status(ctx, o.Application)
+	return err != nil || status == loanOpened
+}
 
 // outcome tells whether a mutation of the order has happened, as far as the log knows.
 func (p *Partner) outcome(ctx context.Context, o Order, mutation string) (lending.Outcome, error) {
@@ -127,8 +138,11 @@ var isFinal = map[string]bool{"Declined": true, "Cancelled": true}
 // isProcessed has the statuses that an application can have after a processing, in the same way. The
 // check must be right at any later time.
 var isProcessed = map[string]bool{
-	"Under Review": true, "Declined": true, "Offer Ready": true, "In Approval": true, "Loan Opened": true,
+	"Under Review": true, "Declined": true, "Offer Ready": true, "In Approval": true, loanOpened: true,
 }
+
+// loanOpened is the status of an application with a loan, in the same way.
+const loanOpened = "Loan Opened"
 
 // customer creates the customer of an order, or finds an existing customer.
 func (p *Partner) customer(ctx context.Context, o Order) (lending.CustomerID, error) {
@@ -218,25 +232,32 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	if err != nil {
 		return false, err
 	}
+	confirm := func(sending int) (confirmed bool, err error) {
+		password, err := p.Ask(ctx, o, loan, sending)
+		if err != nil || password.IsZero() {
+			return false, err // the page on which the customer enters the password calls Worker.Hint
+		}
+		// The date is that of the order: with time.Now() each try would be another request. The password
+		// may differ from try to try, since the log does not compare secrets.
+		_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), *withdrawal,
+			lending.WithdrawInvoiceRequestData{DateUTC: o.Accepted, OTP: password})
+		return err == nil, err
+	}
 	if o.Passwords > 0 { // the last password was wrong, replaced or expired
 		resend := fmt.Sprint("password/", o.Passwords)
-		switch sent, err := p.outcome(ctx, o, resend); {
-		case err != nil:
+		sent, err := p.outcome(ctx, o, resend)
+		if err != nil {
 			return false, err
-		case sent != lending.OutcomeDone && known == lending.OutcomeUnknown: // with an earlier password
-			return false, errConfirming
+		}
+		if sent != lending.OutcomeDone && known == lending.OutcomeUnknown { // the call looks: the money may have moved
+			confirmed, err := confirm(o.Passwords - 1)
+			if confirmed || lending.OutcomeOf(err) != lending.OutcomeRejected {
+				return confirmed, err
+			}
 		}
 		if _, err := p.Client.Loans.ResendWithdrawalOTP(o.key(ctx, resend), loan); err != nil {
 			return false, err
 		}
 	}
-	password, err := p.Ask(ctx, o, loan, o.Passwords)
-	if err != nil || password.IsZero() {
-		return false, err // the page on which the customer enters the password calls Worker.Hint
-	}
-	// The date is that of the order: with time.Now() each try would be another request. The password
-	// may differ from try to try, since the log does not compare secrets.
-	_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), *withdrawal,
-		lending.WithdrawInvoiceRequestData{DateUTC: o.Asked, OTP: password})
-	return err == nil, err
+	return confirm(o.Passwords)
 }
