@@ -3,8 +3,8 @@ package idempotency_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -23,6 +23,7 @@ import (
 	partner "github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
@@ -30,6 +31,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/orders"
 )
 
 // copied is a store of which a copy of any earlier time can be made.
@@ -98,36 +100,21 @@ func (c *copied) copyOf(t *testing.T, at time.Time) *copied {
 
 // night is a partner's backend whose store is restored.
 type night struct {
+	*testing.T
+
 	service *lendingtest.Service
 	options idempotency.Options
+	entries *copied
+	vault   atomic.Value // the password
+	sends   atomic.Int64 // of mutations
 
 	mu      sync.Mutex
 	random  *rand.Rand
-	rows    map[string]partner.Order
-	was     []map[string]partner.Order // the table at each minute
-	decided map[string]int
-}
-
-// fleet is three replicas up to a crash.
-type fleet struct {
-	*night
-	logs    []*idempotency.Log
-	clients []*lending.Client
-	crashed atomic.Bool
-	working sync.WaitGroup
-}
-
-func (n *night) fleet(t *testing.T, entries store.Store) *fleet {
-	t.Helper()
-	f := &fleet{night: n}
-	for range 3 {
-		log := fake.Must(idempotency.NewLog(&mortalStore{entries, &f.crashed}, &n.options))
-		f.logs = append(f.logs, log)
-		f.clients = append(f.clients, wire.NewClient(t, "https://lending.example", lending.WithIdempotency(log),
-			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(f.roundTrip)}),
-			lending.WithTokenSource(lending.StaticToken(n.service.Token(lendingtest.Username)))))
-	}
-	return f
+	table   *partner.Table
+	came    []partner.Order   // as accepted
+	known   int               // applications from before the log
+	madeFor map[string]string // orders by application
+	decided map[string]int    // decisions of persons, by step
 }
 
 // mortalStore answers no process that has ended.
@@ -156,207 +143,353 @@ func (n *night) roll() float64 {
 	return n.random.Float64()
 }
 
+// accept is the shop, which inserts an order.
+func (n *night) accept(o partner.Order) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o.Accepted = time.Now()
+	n.came = append(n.came, o)
+	n.table.Save(o)
+}
+
+// rows returns the orders of the table.
+func (n *night) rows() (rows []partner.Order) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, o := range n.came {
+		rows = append(rows, n.table.Get(o.ID))
+	}
+	return rows
+}
+
+// fleet is three replicas up to a crash, and a person.
+type fleet struct {
+	*night
+
+	log     *idempotency.Log // of a replica
+	crashed atomic.Bool
+	locked  sync.Map
+	stop    context.CancelFunc
+	working sync.WaitGroup
+}
+
+func (n *night) start() *fleet {
+	f := &fleet{night: n}
+	ctx, stop := context.WithCancel(n.Context())
+	f.stop = stop
+	tokens := lending.NewMemoryTokenStore()
+	for range 3 {
+		log := fake.Must(idempotency.NewLog(&mortalStore{n.entries, &f.crashed}, &n.options))
+		client := fake.SignIn(n.T, n.service, n.fromVault, lending.WithIdempotency(log), lending.WithTokenStore(tokens),
+			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(f.roundTrip)}))
+		phone := func(_ context.Context, _ partner.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
+			return lending.NewSecret(n.service.OTP(loan.String())), nil
+		}
+		p := &partner.Partner{Client: client, Log: log, Ask: phone}
+		worker := fake.Must(p.Worker(n.table, &orders.Options{Lock: f.lock}))
+		f.working.Go(func() { _ = worker.Run(ctx) })
+		f.working.Go(func() {
+			for ctx.Err() == nil {
+				next, _ := log.Check(ctx, client)
+				_ = backoff.Sleep(ctx, max(next, time.Second))
+			}
+		})
+		f.log = log
+	}
+	f.working.Go(func() {
+		for backoff.Sleep(ctx, 10*time.Minute) == nil {
+			f.decide()
+		}
+	})
+	return f
+}
+
+func (f *fleet) crash() {
+	f.crashed.Store(true)
+	f.stop()
+	f.working.Wait()
+}
+
+func (f *fleet) lock(_ context.Context, order string) (unlock func(), err error) {
+	if _, isLocked := f.locked.LoadOrStore(order, true); isLocked {
+		return nil, orders.ErrBusy
+	}
+	return func() { f.locked.Delete(order) }, nil
+}
+
+func (n *night) fromVault(c *lending.Credentials) {
+	c.Current = func(context.Context) (string, lending.Secret, error) {
+		return lendingtest.Username, lending.NewSecret(n.vault.Load().(string)), nil
+	}
+}
+
+// rotates changes the password at the service, and in the vault a second later.
+func (n *night) rotates(password string) {
+	n.service.AddAccount(lendingtest.Account{
+		Username: lendingtest.Username, Password: password, PartnerID: lendingtest.PartnerID,
+	})
+	n.service.RevokeTokens()
+	bubble.Elapse(time.Second)
+	n.vault.Store(password)
+}
+
+// pauses pauses the log for a while, or sees that it is paused: no mutation is sent.
+func (f *fleet) pauses(isPaused bool) {
+	if !isPaused {
+		require.NoError(f, f.log.Pause(f.Context(), idempotency.Decision{By: "eva", Why: "doubles"}))
+	}
+	bubble.Elapse(2 * time.Second)
+	before := f.sends.Load()
+	bubble.Elapse(time.Minute)
+	assert.Equal(f, before, f.sends.Load(), "sent by a paused log")
+	require.NoError(f, f.log.Resume(f.Context()))
+}
+
 // roundTrip loses one response of fifty, and half of these requests. What is on its way at the crash
 // is executed.
 func (f *fleet) roundTrip(r *http.Request) (*http.Response, error) {
 	if f.crashed.Load() {
 		return nil, errEnded
 	}
+	isMutation := isCommand(r) && !strings.Contains(r.URL.Path, "/Authenication/")
+	if isMutation {
+		f.sends.Add(1)
+	}
 	bubble.Elapse(time.Duration(f.roll() * float64(300*time.Millisecond)))
 	fault := f.roll()
-	if isCommand(r) && fault < 0.01 {
+	if isMutation && fault < 0.01 {
 		return nil, syscall.ECONNRESET
 	}
 	resp, err := f.service.Transport().RoundTrip(r)
-	if isCommand(r) && fault < 0.02 || f.crashed.Load() {
+	if strings.HasSuffix(r.URL.Path, "/create-application") && resp != nil && resp.StatusCode == http.StatusOK {
+		f.madeNow()
+	}
+	if isMutation && fault < 0.02 || f.crashed.Load() {
 		return nil, syscall.ECONNRESET
 	}
 	return resp, err
 }
 
-// run carries an order out until the fleet crashes.
-func (f *fleet) run(t *testing.T, id string) {
-	t.Helper()
-	phone := func(_ context.Context, _ partner.Order, loan lending.LoanID, _ int) (lending.Secret, error) {
-		return lending.NewSecret(f.service.OTP(loan.String())), nil
+// madeNow notes the orders of new applications. The log sends one creation of a customer's application at a time.
+func (n *night) madeNow() {
+	state := n.service.Snapshot()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range state.Applications[n.known+len(n.madeFor):] {
+		c := slices.IndexFunc(state.Customers, func(c lendingtest.Customer) bool { return c.ID == a.CustomerID })
+		n.madeFor[a.ID] = n.entries.sender(func(id string) bool { return n.table.Get(id).Email == state.Customers[c].Email })
 	}
-	for !f.crashed.Load() {
-		f.mu.Lock()
-		row := f.rows[id]
-		f.mu.Unlock()
-		if row.State != partner.Open {
-			return
-		}
-		replica := int(f.roll() * 3)
-		p := &partner.Partner{Client: f.clients[replica], Log: f.logs[replica], Ask: phone}
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		now, err := p.Onboard(ctx, row)
-		stop()
-		next := lending.NextOf(err)
-		if f.crashed.Load() {
-			return
-		}
-		if err != nil && !next.Retry {
-			now.End(err)
-			if !assert.Equal(t, partner.Open, now.State, err) {
-				return
-			}
-		}
-		f.mu.Lock()
-		f.rows[id] = now
-		f.mu.Unlock()
-		if next.Person {
-			bubble.Elapse(10 * time.Minute)
-			f.decide(t, f.logs[replica], now)
-		}
-		if err != nil {
-			bubble.Elapse(max(next.After, 15*time.Second))
+}
+
+// sender returns the order that has begun to create an application last.
+func (c *copied) sender(isOf func(order string) bool) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, saved := range slices.Backward(c.saves) {
+		id, isCreation := strings.CutSuffix(strings.TrimPrefix(saved.Key, ":"), "/create-application")
+		if isCreation && saved.State == store.Sent && isOf(id) {
+			return id
 		}
 	}
+	return ""
 }
 
 // decide is the person, who looks into the books of the service.
-func (f *fleet) decide(t *testing.T, log *idempotency.Log, order partner.Order) {
-	t.Helper()
-	filter := idempotency.Filter{Prefix: order.ID + "/", States: []store.State{store.NeedsReview}}
-	for _, key := range fake.Must(log.Keys(t.Context(), filter)) {
-		step := strings.TrimPrefix(key.Key, order.ID+"/")
+func (f *fleet) decide() {
+	keys, err := f.log.Keys(f.Context(), idempotency.Filter{States: []store.State{store.NeedsReview}, Limit: 1000})
+	for _, key := range keys {
 		said := idempotency.Resolution{By: "ada", Why: "the books", Verdict: idempotency.NotHappened(), Sends: key.Sends}
-		if answer, happened := inTheBooks(f.service.Snapshot(), order.Email, step); happened {
+		id, step, _ := strings.Cut(key.Key, "/")
+		if answer, happened := f.inTheBooks(id, step); happened {
 			said.Verdict = idempotency.Happened(answer)
 		}
-		if err := log.Resolve(t.Context(), key.Key, said); err != nil {
-			assert.ErrorIs(t, err, idempotency.ErrInDoubt, key.Key)
+		step, _, _ = strings.Cut(step, "/")
+		if err := f.log.Resolve(f.Context(), key.Key, said); err != nil {
+			assert.True(f, f.crashed.Load() || errors.Is(err, idempotency.ErrInDoubt), "%s: %v", key.Key, err)
 			continue
 		}
 		f.mu.Lock()
-		f.decided[strings.Split(step, "/")[0]]++
+		f.decided[step]++
 		f.mu.Unlock()
 	}
+	if !f.crashed.Load() {
+		assert.NoError(f, err)
+	}
 }
 
-func inTheBooks(state lendingtest.Snapshot, email, step string) (answer any, happened bool) {
-	c := slices.IndexFunc(state.Customers, func(c lendingtest.Customer) bool { return c.Email == email })
-	if c < 0 {
-		return nil, false
+// applicationsOf returns the applications of an order.
+func (n *night) applicationsOf(id string) (of []lendingtest.Application) {
+	state := n.service.Snapshot()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range state.Applications {
+		if n.madeFor[a.ID] == id {
+			of = append(of, a)
+		}
 	}
-	a := slices.IndexFunc(state.Applications, func(a lendingtest.Application) bool {
-		return a.CustomerID == state.Customers[c].ID
-	})
+	return of
+}
+
+func (n *night) inTheBooks(id, step string) (answer any, happened bool) {
+	made := n.applicationsOf(id)
 	switch {
-	case step == "create-customer":
-		return map[string]string{"id": state.Customers[c].ID}, true
-	case a < 0:
+	case len(made) == 0, step == "create-customer": // rejected, since the service had the customer
 		return nil, false
 	case step == "create-application":
-		return state.Applications[a].ID, true
-	case step == "confirm":
-		return nil, slices.ContainsFunc(state.Loans, func(l lendingtest.Loan) bool {
-			return l.ApplicationID == state.Applications[a].ID && len(l.Withdrawals) > 0
-		})
+		return made[0].ID, true
 	case step == "withdraw":
 		return map[string]json.Number{"advanceRate": "0.8"}, true
+	case step == "confirm":
+		return nil, n.withdrawals(made[0]) > 0
 	}
-	return nil, onboarding.Happened(state, email, step)
+	return nil, onboarding.Did(made[0], step)
 }
 
-// TestRestoredStoreDoesNothingTwice has three replicas onboard customers, who come every 20 seconds
-// and wait for their offers. They crash in the middle, and their store is restored from a copy. The
-// partner's table of orders survives, or comes from the same copy.
+func (n *night) withdrawals(of lendingtest.Application) (k int) {
+	for _, l := range n.service.Snapshot().Loans {
+		if l.ApplicationID == of.ID {
+			k += len(l.Withdrawals)
+		}
+	}
+	return k
+}
+
+// wrong returns the orders that are not done, and those with a mutation that did not happen once.
+func (n *night) wrong() (wrong []string) {
+	for _, o := range n.rows() {
+		made := n.applicationsOf(o.ID)
+		if o.State != partner.Done || len(made) != 1 || made[0].ID != o.Application.String() || made[0].ProcessRuns != 1 ||
+			len(made[0].Applicants) != 1 || n.withdrawals(made[0]) != 1 {
+			wrong = append(wrong, fmt.Sprintf("%+v: %+v", o, made))
+		}
+	}
+	return wrong
+}
+
+// erases erases a customer without open orders, unless a key is still open. A later order of the customer goes on.
+func (f *fleet) erases(email string) bool {
+	isOpen := func(o partner.Order) bool { return o.Email == email && o.State == partner.Open }
+	state := f.service.Snapshot()
+	c := slices.IndexFunc(state.Customers, func(c lendingtest.Customer) bool { return c.Email == email })
+	if c < 0 || slices.ContainsFunc(f.rows(), isOpen) {
+		return false
+	}
+	ids := []string{state.Customers[c].ID}
+	for _, a := range state.Applications {
+		if a.CustomerID == ids[0] {
+			ids = append(ids, a.ID)
+		}
+	}
+	n, err := f.log.Erase(f.Context(), asked, ids...)
+	return err == nil && n > 0
+}
+
+// TestRestoredStoreDoesNothingTwice has three replicas carry orders out, which come every 20 seconds and wait for their
+// offers. Each customer comes again later, and each fifth customer is older than the log. The log is paused, and the
+// password changes. The replicas crash, and their store is restored from a copy. The partner's table of orders survives,
+// or comes from the same copy. Where keys claim records, each order since the copy runs again. Customers are erased
+// between their orders.
 func TestRestoredStoreDoesNothingTwice(t *testing.T) {
 	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
-	for _, test := range []struct {
-		back      time.Duration
-		sameTable bool
-	}{
-		{time.Minute, false},
-		{10 * time.Minute, false},
-		{time.Hour, false},
-		{time.Minute, true},
-		{10 * time.Minute, true},
-		{time.Hour, true},
-	} {
-		t.Run(fmt.Sprintf("%v/table restored %v", test.back, test.sameTable), func(t *testing.T) {
-			switch {
-			case test.back == time.Hour && count <= 40:
-				t.Skip("40 onboardings come in 13 minutes: the trial of 10 minutes is the same")
-			case test.sameTable == (test.back == time.Minute) && count <= 40 && !longrun.Wanted():
-				t.Skip("LENDING_TEST_LONG is not set")
+	for _, back := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour} {
+		for _, sameTable := range []bool{false, true} {
+			for _, claim := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v/table restored %v/claim %v", back, sameTable, claim), func(t *testing.T) {
+					switch {
+					case back == time.Hour && count < 200:
+						t.Skip("40 customers come in 13 minutes: the trial of 10 minutes is the same")
+					case (back != 10*time.Minute || sameTable != claim) && count <= 40 && !longrun.Wanted():
+						t.Skip("LENDING_TEST_LONG is not set")
+					}
+					synctest.Test(t, func(t *testing.T) { restoredNight(t, count, back, sameTable, claim) })
+				})
 			}
-			synctest.Test(t, func(t *testing.T) {
-				n := &night{
-					service: lendingtest.New(lendingtest.WithTokenLifetime(24 * time.Hour)),
-					decided: map[string]int{}, rows: map[string]partner.Order{},
-					random:  rand.New(rand.NewPCG(uint64(seeds.FromEnvironment(t, seeds.Variable, 1)), 0)),
-					options: idempotency.Options{SafeToRepeat: partner.SafeToRepeat},
-				}
-				defer n.service.Close()
-				n.service.SetDecision(lendingtest.Decision{After: 3 * time.Minute})
-				orders, emails := partner.Orders(count)
-				first := newCopied()
-				const each = 20 * time.Second
-				f := n.fleet(t, first)
-				minutes := int((time.Duration(count) * each * 3 / 4).Minutes())
-				came := 0
-				for minute := range minutes {
-					for ; came < count && time.Duration(came)*each <= time.Duration(minute)*time.Minute; came++ {
-						f.accept(t, orders[came])
-					}
-					n.mu.Lock()
-					n.was = append(n.was, maps.Clone(n.rows))
-					n.mu.Unlock()
-					bubble.Elapse(time.Minute)
-				}
-				f.crashed.Store(true)
-				f.working.Wait()
-				back := min(test.back, time.Duration(minutes)*time.Minute)
-				at := time.Now().Add(-back)
-				entries := first.copyOf(t, at)
-				if test.sameTable {
-					for _, o := range orders[:came] { // the customers of the lost orders have come again
-						n.rows[o.ID] = o
-					}
-					maps.Copy(n.rows, n.was[len(n.was)-int(back.Minutes())])
-				}
-				bubble.Elapse(10 * time.Second)
-				f = n.fleet(t, entries)
-				restored(t, f.logs[0], idempotency.Restoration{By: "kim", Copy: at, Claim: true})
-				for id := range n.rows {
-					f.working.Go(func() { f.run(t, id) })
-				}
-				for ; came < count; came++ {
-					f.accept(t, orders[came])
-					bubble.Elapse(each)
-				}
-				f.working.Wait()
-				require.NoError(t, n.service.Wait(t.Context()))
-				c := &crowd{service: n.service, options: n.options}
-				assert.Empty(t, c.wrong(emails))
-				persons := 0
-				for _, k := range n.decided {
-					persons += k
-				}
-				presumed := 0
-				for _, key := range fake.Must(f.logs[0].Keys(t.Context(), idempotency.Filter{Limit: 100 * count})) {
-					if slices.ContainsFunc(key.History, func(c idempotency.Change) bool {
-						return strings.HasPrefix(c.Why, "the store is a copy of")
-					}) {
-						presumed++
-					}
-				}
-				t.Logf("%d onboardings, %d keys in doubt by the order, %d decisions of persons %v",
-					count, presumed, persons, n.decided)
-				assert.Positive(t, presumed)
-				assert.LessOrEqual(t, persons, count/10)
-			})
-		})
+		}
 	}
 }
 
-func (f *fleet) accept(t *testing.T, order partner.Order) {
+func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim bool) {
 	t.Helper()
-	f.mu.Lock()
-	f.rows[order.ID] = order
-	f.mu.Unlock()
-	f.working.Go(func() { f.run(t, order.ID) })
+	n := &night{
+		T: t, service: lendingtest.New(lendingtest.WithTokenLifetime(time.Hour)), entries: newCopied(), table: partner.NewTable(),
+		madeFor: map[string]string{}, decided: map[string]int{},
+		random:  rand.New(rand.NewPCG(uint64(seeds.FromEnvironment(t, seeds.Variable, 1)), 0)),
+		options: idempotency.Options{SafeToRepeat: partner.SafeToRepeat},
+	}
+	defer n.service.Close()
+	n.vault.Store(lendingtest.Password)
+	n.service.SetDecision(lendingtest.Decision{After: 3 * time.Minute})
+	const each, again = 20 * time.Second, 7 * time.Minute
+	first, emails := partner.Orders(count)
+	for i, o := range first {
+		if i%5 == 0 && !claim {
+			known := n.service.AddCustomer(lendingtest.Customer{Email: o.Email})
+			n.service.AddLoan(lendingtest.Loan{CustomerID: known.ID})
+			n.known++
+		}
+		second := o
+		second.ID += "-again"
+		time.AfterFunc(time.Duration(i)*each, func() { n.accept(o) })
+		time.AfterFunc(time.Duration(i)*each+again, func() { n.accept(second) })
+	}
+	crash := time.Duration(count) * each
+	copied := time.Now().Add(crash - back)
+	var then []partner.Order // the table of the copy
+	time.AfterFunc(crash-back, func() { then = n.rows() })
+	f := n.start()
+	bubble.Elapse(crash / 4)
+	f.pauses(false)
+	n.rotates("the next")
+	bubble.Elapse(crash - crash/4 - 63*time.Second)
+	f.crash()
+
+	now, inGap := partner.NewTable(), 0
+	for i, o := range n.rows() {
+		switch isOld := i < len(then); {
+		case isOld && then[i].State != partner.Open:
+		case sameTable && isOld:
+			o = then[i]
+		case sameTable: // the customer comes again
+			o = n.came[i]
+		case claim: // each order since the copy runs again
+			o.State = partner.Open
+		}
+		if i >= len(then) || then[i].State == partner.Open {
+			inGap++
+		}
+		o.Version = 0
+		now.Save(o)
+	}
+	n.entries, n.table = n.entries.copyOf(t, copied), now
+	log := fake.Must(idempotency.NewLog(n.entries, &n.options))
+	require.NoError(t, log.Restored(t.Context(), idempotency.Restoration{By: "kim", Copy: copied, Claim: claim}))
+	f = n.start()
+	f.pauses(true)
+	bubble.Elapse(time.Minute)
+	n.rotates("another")
+	isOpen := func(o partner.Order) bool { return o.State == partner.Open }
+	erased := map[string]bool{}
+	for minute := range 24 * 60 {
+		bubble.Elapse(time.Minute)
+		if len(n.rows()) == 2*count && !slices.ContainsFunc(n.rows(), isOpen) {
+			break
+		}
+		if email := emails[minute%count]; !claim && f.erases(email) { // after an erasure, keys claim nothing
+			erased[email] = true
+		}
+	}
+	f.crash()
+	require.NoError(t, n.service.Wait(t.Context()))
+	assert.Empty(t, n.wrong())
+	made := n.service.ExecutedFor(fake.CreateRoute)
+	for i, email := range emails {
+		assert.Equal(t, claim || i%5 > 0, made[email] == 1, "%s was created %d times", email, made[email])
+	}
+	persons := 0
+	for _, k := range n.decided {
+		persons += k
+	}
+	t.Logf("%d orders, %d since the copy: %d decisions of persons %v, %.0f for 100 orders since the copy; %d customers erased",
+		2*count, inGap, persons, n.decided, 100*float64(persons)/float64(inGap), len(erased))
+	assert.Equal(t, claim, len(erased) == 0)
 }

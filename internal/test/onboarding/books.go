@@ -41,7 +41,6 @@ func (b *books) reviewed() []string {
 
 // Happened tells whether a step of a customer's only order is done.
 func Happened(state lendingtest.Snapshot, email, step string) bool {
-	step, of, _ := strings.Cut(step, "/")
 	customer := slices.IndexFunc(state.Customers, func(c lendingtest.Customer) bool { return c.Email == email })
 	if customer < 0 {
 		return false
@@ -52,7 +51,12 @@ func Happened(state lendingtest.Snapshot, email, step string) bool {
 	if index < 0 {
 		return false
 	}
-	application := state.Applications[index]
+	return Did(state.Applications[index], step)
+}
+
+// Did tells whether a step of an order with an application is done.
+func Did(application lendingtest.Application, step string) bool {
+	step, of, _ := strings.Cut(step, "/")
 	switch step {
 	case "process":
 		return application.ProcessRuns > 0
