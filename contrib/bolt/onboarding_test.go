@@ -4,19 +4,18 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-func openForWorker(path string) (store.Store, func() error, error) {
+func openForWorker(path string) (o onboardingtest.Opened, err error) {
 	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
 	if err != nil {
-		return nil, nil, err
+		return o, err
 	}
-	return entries, entries.Close, nil
+	return onboardingtest.Opened{Store: entries, Close: entries.Close}, nil
 }
 
 // Mutations with keys happen once, however often the worker is killed. The figures of README are

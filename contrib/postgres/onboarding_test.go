@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/stretchr/testify/require"
@@ -80,10 +79,18 @@ func killWorkers(t *testing.T, how onboardingtest.How, between func(url string))
 }
 
 // openForWorker opens the store of a process in the kill test of the log.
-func openForWorker(url string) (store.Store, func() error, error) {
-	pool, err := pgxpool.New(context.Background(), url)
+func openForWorker(url string) (o onboardingtest.Opened, err error) {
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, nil, err
+		return o, err
 	}
-	return must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), func() error { pool.Close(); return nil }, nil
+	config.MaxConns = onboardingtest.Concurrency + 2
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return o, err
+	}
+	o.Store = must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))
+	o.Lock = must(lendingpostgres.NewOrderLock(pool, "test")).Lock
+	o.Close = func() error { pool.Close(); return nil }
+	return o, nil
 }

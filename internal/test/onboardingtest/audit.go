@@ -21,7 +21,7 @@ type audit struct {
 
 // auditOf audits the log when MaxLateness is over.
 func auditOf(ctx context.Context, address, location string, how How) (a audit, err error) {
-	entries, stop, err := how.Open(location)
+	entries, err := how.Open(location)
 	if err != nil {
 		return a, err
 	}
@@ -52,7 +52,7 @@ func auditOf(ctx context.Context, address, location string, how How) (a audit, e
 	if a.result, err = log.Audited(ctx); err != nil {
 		return a, err
 	}
-	return a, stop()
+	return a, entries.Close()
 }
 
 // agrees compares the audit with the counts of the service: two implementations of the same question. Both count

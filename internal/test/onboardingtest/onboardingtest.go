@@ -43,9 +43,17 @@ const (
 	life   = 120 * time.Millisecond // the longest life of a worker
 )
 
+// Opened is the store of a log, and the lock of its orders.
+type Opened struct {
+	store.Store
+
+	Lock  func(ctx context.Context, order string) (unlock func(), err error) // nil for a single replica
+	Close func() error
+}
+
 // Worker does the work of a process that [Kill] has started, with the store that open opens. The
 // package's TestMain calls Worker. In any other process Worker returns false.
-func Worker(open func(entries string) (store.Store, func() error, error)) (code int, isWorker bool) {
+func Worker(open func(entries string) (Opened, error)) (code int, isWorker bool) {
 	address := os.Getenv(workerVariable)
 	if address == "" {
 		return 0, false
@@ -58,13 +66,13 @@ func Worker(open func(entries string) (store.Store, func() error, error)) (code 
 	return 0, true
 }
 
-func child(address string, open func(entries string) (store.Store, func() error, error)) error {
+func child(address string, open func(entries string) (Opened, error)) error {
 	var n, missing int
 	var lag time.Duration
 	if _, err := fmt.Sscan(os.Getenv(howVariable), &n, (*int64)(&lag), &missing); err != nil {
 		return err
 	}
-	entries, stop, err := open(os.Getenv(storeVariable))
+	entries, err := open(os.Getenv(storeVariable))
 	if err != nil {
 		return err
 	}
@@ -75,9 +83,9 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	}
 	log, err := idempotency.NewLog(entries, opts)
 	if err == nil {
-		err = work(context.Background(), address, n, missing, log)
+		err = work(context.Background(), address, n, missing, log, entries.Lock)
 	}
-	if failed := stop(); err == nil {
+	if failed := entries.Close(); err == nil {
 		err = failed
 	}
 	return err
@@ -92,7 +100,7 @@ type How struct {
 	Earlier string // "" for the program of today
 	Moves   bool
 	// Open opens the log after the end, for an audit.
-	Open func(entries string) (store.Store, func() error, error)
+	Open func(entries string) (Opened, error)
 	// Framework is of lendingtest.WithFramework.
 	Framework string
 }

@@ -20,7 +20,9 @@ import (
 )
 
 // work does all orders until they are done, in the loop that the documentation gives.
-func work(ctx context.Context, address string, orderCount, missing int, log *idempotency.Log) error {
+func work(ctx context.Context, address string, orderCount, missing int, log *idempotency.Log,
+	lock func(context.Context, string) (func(), error),
+) error {
 	isMissing := lending.WithMissing("Customers.GetByEmail", missing)
 	client, err := lending.New(address, isMissing, lending.WithIdempotency(log), lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
@@ -38,7 +40,7 @@ func work(ctx context.Context, address string, orderCount, missing int, log *ide
 	}
 	partner := &order.Partner{Client: client, Log: log, Ask: phone, Persons: persons}
 	k.worker, err = partner.Worker(k.table, &orders.Options{
-		Concurrency: concurrency, StepsPerMinute: 600_000, StepTimeout: patience,
+		Concurrency: Concurrency, StepsPerMinute: 600_000, StepTimeout: patience, Lock: lock,
 		Report: func(r orders.Result) { k.report(ctx, r) },
 	})
 	if err != nil {
@@ -52,8 +54,9 @@ func work(ctx context.Context, address string, orderCount, missing int, log *ide
 	return nil
 }
 
+// The limits of a worker.
 const (
-	concurrency = 20          // orders per worker
+	Concurrency = 20          // orders per worker
 	patience    = time.Second // for a try of an order, and so for a lease
 )
 
