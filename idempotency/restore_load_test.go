@@ -233,7 +233,7 @@ func (n *night) rotates(password string) {
 	n.vault.Store(password)
 }
 
-// pauses pauses the log for a while, or sees that it is paused: no mutation is sent.
+// pauses has the log paused for a while. No mutation is sent.
 func (f *fleet) pauses(isPaused bool) {
 	if !isPaused {
 		require.NoError(f, f.log.Pause(f.Context(), idempotency.Decision{By: "eva", Why: "doubles"}))
@@ -366,7 +366,7 @@ func (n *night) wrong() (wrong []string) {
 	return wrong
 }
 
-// erases erases a customer without open orders, unless a key is still open. A later order of the customer goes on.
+// erases removes a customer without open orders, unless a key is still open. A later order of the customer goes on.
 func (f *fleet) erases(email string) bool {
 	isOpen := func(o partner.Order) bool { return o.Email == email && o.State == partner.Open }
 	state := f.service.Snapshot()
@@ -386,9 +386,9 @@ func (f *fleet) erases(email string) bool {
 
 // TestRestoredStoreDoesNothingTwice has three replicas carry orders out, which come every 20 seconds and wait for their
 // offers. Each customer comes again later, and each fifth customer is older than the log. The log is paused, and the
-// password changes. The replicas crash, and their store is restored from a copy. The partner's table of orders survives,
-// or comes from the same copy. Where keys claim records, each order since the copy runs again. Customers are erased
-// between their orders.
+// password changes. The replicas crash, and their store is restored from a copy. The partner's table of orders
+// survives, or comes from the same copy. Where keys claim records, each order since the copy runs again. Customers are
+// erased between their orders.
 func TestRestoredStoreDoesNothingTwice(t *testing.T) {
 	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
 	for _, back := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour} {
@@ -411,7 +411,8 @@ func TestRestoredStoreDoesNothingTwice(t *testing.T) {
 func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim bool) {
 	t.Helper()
 	n := &night{
-		T: t, service: lendingtest.New(lendingtest.WithTokenLifetime(time.Hour)), entries: newCopied(), table: partner.NewTable(),
+		T: t, service: lendingtest.New(lendingtest.WithTokenLifetime(time.Hour)),
+		entries: newCopied(), table: partner.NewTable(),
 		madeFor: map[string]string{}, decided: map[string]int{},
 		random:  rand.New(rand.NewPCG(uint64(seeds.FromEnvironment(t, seeds.Variable, 1)), 0)),
 		options: idempotency.Options{SafeToRepeat: partner.SafeToRepeat},
@@ -489,7 +490,7 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	for _, k := range n.decided {
 		persons += k
 	}
-	t.Logf("%d orders, %d since the copy: %d decisions of persons %v, %.0f for 100 orders since the copy; %d customers erased",
-		2*count, inGap, persons, n.decided, 100*float64(persons)/float64(inGap), len(erased))
+	t.Logf("%d orders, %d since the copy: %d decisions of persons %v, %.0f for 100 of these; %d customers erased", 2*count,
+		inGap, persons, n.decided, 100*float64(persons)/float64(inGap), len(erased))
 	assert.Equal(t, claim, len(erased) == 0)
 }

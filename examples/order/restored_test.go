@@ -16,8 +16,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestOrderGoesOnInARestoredLog restores the log from a copy of this moment. No order needs a person, and none waits for the
-// end of the restoration, which takes 30 days.
+// TestOrderGoesOnInARestoredLog restores the log from a copy of this moment. No order needs a person, and none waits
+// for the end of the restoration, which takes 30 days.
 func TestOrderGoesOnInARestoredLog(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -47,7 +47,8 @@ func TestOrderGoesOnInARestoredLog(t *testing.T) {
 				typo := func(context.Context, order.Order, lending.LoanID, int) (lending.Secret, error) {
 					return lending.NewSecret("000000"), nil
 				}
-				o, err := (&order.Partner{Client: replica.client, Log: replica.log, Ask: typo}).Onboard(b.Context(), b.table.Get(id))
+				partner := &order.Partner{Client: replica.client, Log: replica.log, Ask: typo}
+				o, err := partner.Onboard(b.Context(), b.table.Get(id))
 				require.Equal(b, lending.OutcomeRejected, lending.OutcomeOf(err))
 				o.End(err)
 				require.True(b, b.table.Save(o))
