@@ -82,6 +82,16 @@ func (r *rejectedLogins) add(l login) {
 	r.logins = append(r.logins[max(0, len(r.logins)-15):], l)
 }
 
+// last returns the last rejected login, or no login.
+func (r *rejectedLogins) last() (l login) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.logins); n > 0 {
+		l = r.logins[n-1]
+	}
+	return l
+}
+
 func (r *rejectedLogins) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

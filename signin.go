@@ -69,6 +69,9 @@ func (s *session) changes() func(ctx context.Context, by string) bool {
 	}
 	return func(ctx context.Context, by string) bool {
 		current, err := s.current(ctx)
+		if last := s.rejected().last(); last != (login{}) && s.by(last) == by { // this process knows all of the refused login
+			return err == nil && current != last
+		}
 		return err == nil && s.by(current) != by
 	}
 }

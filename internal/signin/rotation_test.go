@@ -224,6 +224,22 @@ func TestVaultChangesAfterTheService(t *testing.T) {
 	}
 }
 
+// TestEveryNewPasswordEndsThePause has a password, 289, with the mark of the old one in the token store.
+func TestEveryNewPasswordEndsThePause(t *testing.T) {
+	t.Parallel()
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		for i := range 300 {
+			secrets := &vault{password: "old"}
+			changePassword(service, fmt.Sprint(i))
+			client := fake.SignIn(t, service, secrets.in)
+			require.Error(t, read(t.Context(), client))
+			secrets.password = fmt.Sprint(i)
+			bubble.Elapse(3 * time.Second)
+			require.NoError(t, read(t.Context(), client), i)
+		}
+	})
+}
+
 // A vault that is down delays no process with another vault.
 func TestSealedVaultDelaysNoOther(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
