@@ -161,7 +161,11 @@ func (a *audit) scan(ctx context.Context, f func(*store.Entry, *entryData, error
 		}
 		entry.Key = strings.TrimPrefix(entry.Key, a.stored(""))
 		d, unread := readData(entry.Data)
-		if unread != nil || a.isOf(d.Request.Account, a.Client.Account()) {
+		owns, err := a.owns(ctx, a.Client.Account(), d.Request.Account)
+		if err != nil {
+			return storeError(err)
+		}
+		if unread != nil || owns {
 			if err := f(&entry, &d, unread); err != nil {
 				return err
 			}

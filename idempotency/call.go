@@ -131,10 +131,15 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		}
 	}
 	account := k.call.Account()
-	switch {
-	case !k.serves(account):
+	if !k.serves(account) {
 		return k.refuse(Error{kind: ErrOtherAccount, Why: oneAccount})
-	case !k.isOf(r.Account, account):
+	}
+	switch owns, err := k.owns(ctx, account, r.Account); {
+	case err != nil:
+		return k.unsaved(err)
+	case !owns && k.isOf(r.Account, account):
+		return k.refuse(Error{kind: ErrOtherAccount, Why: twoHeirs})
+	case !owns:
 		return k.refuse(Error{kind: ErrOtherAccount})
 	}
 	r.Account = account

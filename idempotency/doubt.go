@@ -53,10 +53,14 @@ func (s *settings) endOther(
 	if idle < 0 {
 		return -idle, nil
 	}
+	owns, err := s.owns(ctx, client.Account(), d.Request.Account)
+	if err != nil {
+		return recheck(idle, s.MaxLateness), err
+	}
 	late := s.MaxLateness - idle
 	var f finding
 	switch {
-	case !s.isOf(d.Request.Account, client.Account()):
+	case !owns:
 	case entry.State == store.NeedsReview:
 		f.why = d.History.decided().Why
 	default: // the entry has the ids for the read

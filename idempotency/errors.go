@@ -41,7 +41,8 @@ var (
 	// ErrOtherAccount means: an earlier call has used the key with another service (for example
 	// a sandbox) or another account. The log does not send the mutation, and does not return the
 	// recorded response. If it is the same account with another address, user or name, list the earlier
-	// one in [Options.Formerly]. If it is another account, give each its own [Options.Namespace].
+	// one in [Options.Formerly]. If it is another account, give each its own [Options.Namespace]. If
+	// another account has taken over the keys of a former account, remove the former account from Formerly.
 	ErrOtherAccount error = reasonFor("the key belongs to another service or account",
 		"name the earlier address and user in Options.Formerly if the account is the same; "+
 			"a new Options.Namespace is for another account only: it protects none of the keys written before",

@@ -44,6 +44,8 @@ type instructions struct {
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
 	Gone    time.Time      `json:"gone,omitzero"`    // no key that changed later was forgotten: see [Log.Audit]
 
+	Heirs map[string]string `json:"heirs,omitempty"` // by former account, the account that has taken over its keys
+
 	Audit   *AuditResult `json:"audit,omitempty"`  // of the last audit
 	Audited time.Time    `json:"audited,omitzero"` // the end of the period of the last daily audit
 	Turn    time.Time    `json:"turn,omitzero"`    // when a replica began a daily audit

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -380,4 +381,83 @@ func TestDoubtIsEndedAfterAMove(t *testing.T) {
 		_, err = log.Check(t.Context(), other)
 		assert.Equal(t, "client conflict", catalog.Refused(t, err))
 	})
+}
+
+// TestFormerAccountHasOneHeir has two accounts that name the same former account, each with a service of its own. The
+// first to use a key of the former account takes over all of them.
+func TestFormerAccountHasOneHeir(t *testing.T) {
+	type heir struct {
+		service *lendingtest.Service
+		address string
+		log     *idempotency.Log
+		client  *lending.Client
+	}
+	for _, test := range []struct {
+		name  string
+		order [2]int
+	}{{"one", [2]int{0, 1}}, {"the other", [2]int{1, 0}}, {"both at once", [2]int{}}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				user, entries := fake.Ada(), &tampered{Store: store.NewMemory(), load: func() error {
+					bubble.Elapse(time.Millisecond) // the turn of the other account
+					return nil
+				}}
+				heirs := [2]heir{{address: "https://one.example"}, {address: "https://two.example"}}
+				clientAt := func(h *heir, address string, formerly ...idempotency.Account) {
+					h.log = fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: formerly}))
+					h.client = wire.NewClient(t, address,
+						lending.WithHTTPClient(&http.Client{Transport: h.service.Transport()}),
+						lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: h.service})),
+						lending.WithIdempotency(h.log))
+				}
+				start := func() {
+					for i := range heirs {
+						clientAt(&heirs[i], heirs[i].address, idempotency.Account{
+							BaseURL: "https://old.example", Username: lendingtest.Username,
+						})
+					}
+				}
+				heirs[0].service, heirs[1].service = lendingtest.New(), lendingtest.New()
+				defer heirs[0].service.Close()
+				defer heirs[1].service.Close()
+				former := heirs[0]
+				clientAt(&former, "https://old.example")
+				o := newOrder(former.service)
+				require.NoError(t, creation(t, former.client, user)("customer"))
+				former.service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+				require.ErrorIs(t, o.creates(t, former.client)("application"), lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+
+				start()
+				call := func(i int) error { return creation(t, heirs[i].client, user)("customer") }
+				first, second := test.order[0], test.order[1]
+				if first == second {
+					var errs [2]error
+					var calls sync.WaitGroup
+					for i := range errs {
+						calls.Go(func() { errs[i] = call(i) })
+					}
+					calls.Wait()
+					require.NotEqual(t, errs[0] == nil, errs[1] == nil)
+					if second = 1; errs[0] != nil {
+						first, second = 1, 0
+					}
+				}
+				for range 2 {
+					require.NoError(t, call(first))
+					err := call(second)
+					require.ErrorIs(t, err, idempotency.ErrOtherAccount)
+					require.ErrorContains(t, err, "in the Options.Formerly of two accounts, and the other account was the first")
+					require.ErrorIs(t, o.creates(t, heirs[second].client)("application"), idempotency.ErrOtherAccount)
+					sent := len(heirs[second].service.Requests())
+					fake.Must(heirs[second].log.Check(t.Context(), heirs[second].client))
+					assert.Len(t, heirs[second].service.Requests(), sent, "no check at the other service")
+					assert.Equal(t, store.InDoubt, fake.Must(heirs[second].log.Lookup(t.Context(), "application")).State)
+					restored(t, heirs[second].log, copyOfAnHourAgo())
+					start()
+					bubble.Elapse(time.Second)
+				}
+			})
+		})
+	}
 }

@@ -41,7 +41,8 @@ type Options struct {
 
 	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,
 	// before the first replica uses it. The log goes on with their keys: it replays recorded responses,
-	// and makes checks at the current address. A log with Formerly serves a single account.
+	// and makes checks at the current address. A log with Formerly serves a single account. If two accounts
+	// name the same former account, the first that uses one of its keys owns all of them: see [ErrOtherAccount].
 	Formerly []Account
 
 	// Namespace is the prefix of every key in the store, at most 64 letters, digits and -._. After the
@@ -146,7 +147,11 @@ var errNotNew = argumentError("log", lending.CodeRequired, "must come from NewLo
 // the keys of callers, # for locks, and ! for the salt and the instructions.
 var namespace = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
 
-const oneAccount = "a log with Formerly serves a single account; give this account a log of its own"
+const (
+	oneAccount = "a log with Formerly serves a single account; give this account a log of its own"
+	twoHeirs   = "its account is in the Options.Formerly of two accounts, and the other account was the first to use its keys: " +
+		"remove it from Options.Formerly here, or add the other account if both are the same"
+)
 
 // serves reports whether a client of account may use the log: a log with Formerly could not tell the
 // keys of several accounts apart.
@@ -159,15 +164,35 @@ func (s *settings) isOf(owner, account string) bool {
 	return owner == account || slices.Contains(s.formerly, owner)
 }
 
+// owns is isOf. The first account that asks for an entry of a former account takes over the keys of the former
+// account: no other account that names it in Formerly owns them.
+func (s *settings) owns(ctx context.Context, account, owner string) (bool, error) {
+	if owner == account || !s.isOf(owner, account) {
+		return owner == account, nil
+	}
+	now, err := s.operator.recent(ctx)
+	if err == nil && now.Heirs[owner] == "" {
+		err = s.operator.change(ctx, func(i *instructions) {
+			if i.Heirs == nil {
+				i.Heirs = map[string]string{}
+			}
+			i.Heirs[owner] = cmp.Or(i.Heirs[owner], account)
+			now = i
+		})
+	}
+	return err == nil && s.isOf(now.Heirs[owner], account), err
+}
+
 // clientOf returns a client for the entries of owner that has used the log, or nil.
-func (s *settings) clientOf(owner string) (client *lending.Client) {
+func (s *settings) clientOf(ctx context.Context, owner string) (client *lending.Client, err error) {
 	s.clients.Range(func(account, used any) bool {
-		if s.isOf(owner, account.(string)) {
+		var owns bool
+		if owns, err = s.owns(ctx, account.(string), owner); owns {
 			client = used.(*lending.Client)
 		}
-		return client == nil
+		return client == nil && err == nil
 	})
-	return client
+	return client, storeError(err)
 }
 
 // stored returns the key of a caller in the store.

@@ -87,8 +87,11 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 // check, or 0 if Check cannot end the doubt.
 func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
 	d, err := s.open(ctx, entry)
-	if err != nil || !s.isOf(d.Request.Account, client.Account()) { // Keys lists an unreadable entry as in doubt
+	if err != nil { // Keys lists an unreadable entry as in doubt
 		return 0, nil
+	}
+	if owns, err := s.owns(ctx, client.Account(), d.Request.Account); !owns {
+		return 0, storeError(err)
 	}
 	ctx, stop := context.WithTimeout(ctx, checkLimit)
 	defer stop()

@@ -123,10 +123,10 @@ func (s *settings) allows(
 // contradicted returns an error if a read shows that the verdict is wrong: the mutation that did
 // not happen, or a record of another customer as the response.
 func (s *settings) contradicted(ctx context.Context, key string, f finding, d *entryData, late time.Duration) error {
-	client := s.clientOf(d.Request.Account)
+	client, err := s.clientOf(ctx, d.Request.Account)
 	row := rowOf(d.Request.Route)
-	if client == nil || row.byEmail() || !row.canContradict(f, &d.Send) {
-		return nil
+	if err != nil || client == nil || row.byEmail() || !row.canContradict(f, &d.Send) {
+		return err
 	}
 	after, err := checks[row.reads].read(ctx, &target{client: client, ids: d.Request.IDs})
 	switch {
