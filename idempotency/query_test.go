@@ -63,9 +63,15 @@ func (downStore) List(context.Context, store.Filter) ([]store.Entry, error) {
 
 func TestLogIsReady(t *testing.T) {
 	t.Parallel()
-	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	entries := store.NewMemory()
+	log, err := idempotency.NewLog(entries, nil)
 	require.NoError(t, err)
 	require.NoError(t, log.Ready(t.Context()))
+	require.NoError(t, log.Ready(t.Context()))
+	all := fake.Must(entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Limit: 10}))
+	require.Len(t, all, 1, "the probes write the same entry")
+	require.Empty(t, fake.Must(log.Keys(t.Context(), idempotency.Filter{})), "no key")
+	restored(t, log, copyOfAnHourAgo())
 	require.NoError(t, log.Ready(t.Context()))
 	standby := &tampered{Store: store.NewMemory(), save: func(store.Entry) error { return errStore }}
 	err = fake.Must(idempotency.NewLog(standby, nil)).Ready(t.Context())
