@@ -37,7 +37,8 @@ func (p model) copied(key string, ids ...string) store.Entry {
 	var data map[string]any
 	fake.Must(0, json.Unmarshal([]byte(with.Replace(string(p.entry.Data))), &data))
 	if response, ok := data["response"].(map[string]any); ok {
-		body := fake.Must(base64.StdEncoding.DecodeString(response["body"].(string)))
+		text, _ := response["body"].(string)
+		body := fake.Must(base64.StdEncoding.DecodeString(text))
 		response["body"] = base64.StdEncoding.EncodeToString([]byte(with.Replace(string(body))))
 	}
 	return store.Entry{Key: ":" + key, State: p.entry.State, Data: fake.Must(json.Marshal(data))}

@@ -232,10 +232,10 @@ func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
-	isNew := false
-	err = k.index.use(ctx, id, func(x *index) {
-		made, known := x.made[id]
-		isNew = known && !made.afterRestore && time.Since(made.at) < o.Age
-	})
-	return isNew, k.unsaved(err)
+	known, err := k.index.about(ctx, id)
+	if err != nil {
+		return false, k.unsaved(err)
+	}
+	made, isKnown := known.made[id]
+	return isKnown && !made.afterRestore && time.Since(made.at) < o.Age, nil
 }

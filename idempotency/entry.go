@@ -159,7 +159,7 @@ func (d *entryData) note(entry *store.Entry, now line) {
 // next returns the next revision of entry with the data. It removes what only a mutation in doubt needs:
 // the snapshot can hold thousands of ids.
 func (d *entryData) next(entry *store.Entry, state store.State, lock string) store.Entry {
-	if state == store.Done || state == store.Forgotten {
+	if hasHappened(state) {
 		d.Send = send{Number: d.Send.Number, AfterRestore: d.Send.AfterRestore}
 	}
 	d.Format = formatVersion

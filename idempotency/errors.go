@@ -187,7 +187,7 @@ func storeError(err error) error {
 // outcomeOf tells whether a mutation in the state happened, as far as its entry knows.
 func outcomeOf(d *entryData, state store.State) lending.Outcome {
 	switch {
-	case d.Doubt.Happened || state == store.Done || state == store.Forgotten:
+	case d.Doubt.Happened || hasHappened(state):
 		return lending.OutcomeDone
 	case state == store.Free:
 		return lending.OutcomeNotSent

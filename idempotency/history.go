@@ -130,3 +130,5 @@ var allStates = append(InDoubtStates(), store.Free, store.Done, store.Forgotten)
 func isInDoubt(s store.State) bool {
 	return s == store.Sent || s == store.InDoubt || s == store.NeedsReview
 }
+
+func hasHappened(s store.State) bool { return s == store.Done || s == store.Forgotten }

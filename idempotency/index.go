@@ -2,6 +2,10 @@ package idempotency
 
 import (
 	"context"
+	"hash/maphash"
+	"iter"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -10,6 +14,8 @@ import (
 const (
 	// pageLimit is the size of a page of a function that reads many entries.
 	pageLimit = 1000
+	// partSize is the number of entries that a question reads again for a mark.
+	partSize = 100
 	// maxSaveTime is the age of an entry before which no later save of another entry can be listed.
 	maxSaveTime = 5 * time.Second
 	// keptWhole is the age of a record up to which all its mutations are in the log: nobody has forgotten
@@ -17,16 +23,35 @@ const (
 	keptWhole = 24 * time.Hour
 )
 
-// index has the entries of the log by the records that they created. The log reads it while
-// [Log.Restored] is in force.
+// index finds the entries about a record while [Log.Restored] is in force. It reads each entry once, and keeps a
+// mark of 4 bytes for each record that the mutation has made and each list to which it adds. A question reads the
+// entries around its marks again.
 type index struct {
 	entries store.Store
 	prefix  string        // of the stored keys
 	inUse   chan struct{} // has a value while a call uses the index
+	marks   []uint32      // in the order of the entries
+	parts   []part        // of partSize entries each
+	read    int           // the number of entries
 	after   store.Position
-	made    map[string]maker    // by the id of a record
-	adds    map[string]addition // by the stored key of a mutation
-	hasGap  bool                // an entry could not be read, perhaps of a newer release
+	hasGap  bool // an entry could not be read, perhaps of a newer release
+}
+
+// part is the begin of some successive entries.
+type part struct {
+	from  uint64 // the time of the entry before: see [store.Position.At]
+	marks int    // the number of marks before
+}
+
+var markSeed = maphash.MakeSeed()
+
+func markOf(name string) uint32 { return uint32(maphash.String(markSeed, name)) } //nolint:gosec // the half is enough
+
+// known is what entries tell about some records.
+type known struct {
+	made   map[string]maker    // by the id of a record
+	adds   map[string]addition // by the stored key of a mutation
+	hasGap bool                // the log has an unreadable entry
 }
 
 // maker is the mutation that has made a record.
@@ -43,36 +68,100 @@ type addition struct {
 	found  time.Time // when a check found its record; zero if none did
 }
 
-// use calls f with the index. It first reads the new entries, unless the index has the record id.
-func (x *index) use(ctx context.Context, id string, f func(*index)) error {
+// about returns what the log knows about the record id, and about other records and lists. It reads the new
+// entries last, because an entry that is saved meanwhile moves to the end of the list, and not at all if the log
+// knows the maker of the record id.
+func (x *index) about(ctx context.Context, id string, others ...string) (*known, error) {
 	select {
 	case x.inUse <- struct{}{}:
 		defer func() { <-x.inUse }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if _, known := x.made[id]; !known {
-		all := store.Filter{Prefix: x.prefix, States: allStates, After: x.after, Limit: pageLimit}
-		for entry, err := range store.All(ctx, x.entries, all) {
+	wanted := []uint32{markOf(id)}
+	for _, other := range others {
+		wanted = append(wanted, markOf(other))
+	}
+	isWanted := func(mark uint32) bool { return slices.Contains(wanted, mark) }
+	k := &known{made: map[string]maker{}, adds: map[string]addition{}}
+	for i, p := range x.parts {
+		next := part{math.MaxUint64, len(x.marks)}
+		if i+1 < len(x.parts) {
+			next = x.parts[i+1]
+		}
+		if !slices.ContainsFunc(x.marks[p.marks:next.marks], isWanted) {
+			continue
+		}
+		for entry, err := range x.list(ctx, store.PositionAt(p.from, ""), partSize) {
 			if err != nil {
-				return err
+				return nil, err
 			}
-			x.add(&entry)
-			if entry.Age > maxSaveTime {
-				x.after = entry.Position
+			if at, _, _ := entry.Position.At(); at > next.from {
+				break
+			}
+			if d, err := readData(entry.Data); err == nil {
+				k.add(&entry, &d)
 			}
 		}
 	}
-	f(x)
-	return nil
+	if _, isKnown := k.made[id]; isKnown {
+		return k, nil
+	}
+	for entry, err := range x.list(ctx, x.after, pageLimit) {
+		if err != nil {
+			return nil, err
+		}
+		d, err := readData(entry.Data)
+		x.hasGap = x.hasGap || err != nil
+		marks := d.marks(&entry)
+		if slices.ContainsFunc(marks, isWanted) {
+			k.add(&entry, &d)
+		}
+		if entry.Age > maxSaveTime {
+			x.keep(&entry, marks)
+		}
+	}
+	k.hasGap = x.hasGap
+	return k, nil
 }
 
-func (x *index) add(entry *store.Entry) {
-	d, err := readData(entry.Data)
-	if err != nil {
-		x.hasGap = true
-		return
+// list returns the entries after a position.
+func (x *index) list(ctx context.Context, after store.Position, limit int) iter.Seq2[store.Entry, error] {
+	return store.All(ctx, x.entries, store.Filter{Prefix: x.prefix, States: allStates, After: after, Limit: limit})
+}
+
+// keep keeps the marks of the next entry.
+func (x *index) keep(entry *store.Entry, marks []uint32) {
+	if x.read%partSize == 0 {
+		from, _, _ := x.after.At() // made by the store
+		x.parts = append(x.parts, part{from, len(x.marks)})
 	}
+	x.read++
+	x.marks, x.after = append(x.marks, marks...), entry.Position
+}
+
+// drop gives up the memory of the index, unless a call uses it.
+func (x *index) drop() {
+	select {
+	case x.inUse <- struct{}{}:
+		x.marks, x.parts, x.read, x.after, x.hasGap = nil, nil, 0, "", false
+		<-x.inUse
+	default:
+	}
+}
+
+// marks returns the marks of an entry.
+func (d *entryData) marks(entry *store.Entry) (marks []uint32) {
+	for _, id := range d.makes(entry.State) {
+		marks = append(marks, markOf(id))
+	}
+	if list := listOf(rowOf(d.Request.Route), d.Request.IDs); list != "" && entry.State != store.Free {
+		marks = append(marks, markOf(list))
+	}
+	return marks
+}
+
+func (k *known) add(entry *store.Entry, d *entryData) {
 	now, born, found := time.Now(), entry.Age, time.Time{}
 	for _, c := range d.History.changes(entry.Age) {
 		born = max(born, c.Age)
@@ -80,28 +169,22 @@ func (x *index) add(entry *store.Entry) {
 			found = now.Add(-c.Age)
 		}
 	}
-	row := rowOf(d.Request.Route)
-	happened := entry.State == store.Done || entry.State == store.Forgotten
-	if happened && (row.ids && !row.adds || row.listsIDs && !row.isOne) {
-		m := maker{at: now.Add(-born), afterRestore: d.Send.AfterRestore}
-		for _, id := range uuidsIn(`"` + string(d.Response.Body) + `"`) { // text/plain has no quotes
-			x.made[id] = m
-		}
+	for _, id := range d.makes(entry.State) {
+		k.made[id] = maker{at: now.Add(-born), afterRestore: d.Send.AfterRestore}
 	}
-	delete(x.adds, entry.Key)
-	if list := listOf(row, d.Request.IDs); list != "" && entry.State != store.Free {
-		a := addition{list: list, isOpen: !happened, found: found}
+	if list := listOf(rowOf(d.Request.Route), d.Request.IDs); list != "" && entry.State != store.Free {
+		a := addition{list: list, isOpen: !hasHappened(entry.State), found: found}
 		if !d.Send.AfterRestore {
 			a.sent = now.Add(-born)
 		}
-		x.adds[entry.Key] = a
+		k.adds[entry.Key] = a
 	}
 }
 
 // added returns the number of records that other mutations of the log than that with key have added
 // to a list, or -1 if one of them may have.
-func (x *index) added(list, key string) (n int) {
-	for other, a := range x.adds {
+func (k *known) added(list, key string) (n int) {
+	for other, a := range k.adds {
 		switch {
 		case a.list != list || other == key:
 		case a.isOpen:
@@ -115,8 +198,8 @@ func (x *index) added(list, key string) (n int) {
 
 // claimer returns the stored key of a mutation of a list that has taken a record for its own after the
 // instruction, although another, lost mutation can have made the record; "" for none.
-func (x *index) claimer(list string, since time.Time) string {
-	for key, a := range x.adds {
+func (k *known) claimer(list string, since time.Time) string {
+	for key, a := range k.adds {
 		if list != "" && a.list == list && a.found.After(since) && a.sent.Before(since) {
 			return key
 		}

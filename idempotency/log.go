@@ -89,10 +89,7 @@ func newSettings(entries store.Store, o Options) *settings {
 		operator: &operator{entries: entries, key: o.Namespace + "!standing", inUse: make(chan struct{}, 1)},
 		audits:   &operator{entries: entries, key: o.Namespace + "!audit"},
 		effects:  &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
-		index: &index{
-			entries: entries, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1),
-			made: map[string]maker{}, adds: map[string]addition{},
-		},
+		index:    &index{entries: entries, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1)},
 	}
 }
 

@@ -113,6 +113,25 @@ func TestOnlyAnEmailAddressIdentifiesARecord(t *testing.T) {
 	}
 }
 
+// TestEveryKnownRecordIsFound has a customer with many applications, which the log knows. It reads their entries, and
+// then reads them again.
+func TestEveryKnownRecordIsFound(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+		create := (order{service: service, customer: user.ID}).creates(t, client)
+		for i := range 250 {
+			require.NoError(t, create(fmt.Sprint("known/", i)))
+		}
+		bubble.Elapse(time.Hour)
+		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
+		bubble.Elapse(maxLateness)
+		for i := range 2 {
+			require.NoError(t, create(fmt.Sprint("new/", i)))
+			bubble.Elapse(time.Minute)
+		}
+	})
+}
+
 // TestDoubtOfTheCopyTakesNoUnknownRecord has a key in doubt at the time of the copy: the record in the list can be
 // that of a lost key.
 func TestDoubtOfTheCopyTakesNoUnknownRecord(t *testing.T) {

@@ -119,6 +119,29 @@ func TestOrderAfterARestoreEnds(t *testing.T) {
 	})
 }
 
+// TestIndexEndsWithTheRestoration has a second restoration after the first: the log has kept nothing in between.
+func TestIndexEndsWithTheRestoration(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		list := &hiding{Store: entries.Store}
+		entries.Store = list
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		require.NoError(t, o.rename(t, client, "before", "New"))
+		for i := range 2 {
+			r := copyOfAnHourAgo()
+			r.Lasts = time.Hour
+			restored(t, log, r)
+			for j := range 2 {
+				bubble.Elapse(time.Minute)
+				err := client.Applications.SendLink(withKey(t.Context(), fmt.Sprint(i, "/", j)), o.application)
+				require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+				assert.Equal(t, 1+i, list.whole)
+			}
+			bubble.Elapse(time.Hour)
+			require.NoError(t, o.rename(t, client, fmt.Sprint("after/", i), "New"))
+		}
+	})
+}
+
 // TestKeysOfANewRecordAreSent has a customer and an application made after the restore: nobody is asked
 // about their mutations.
 func TestKeysOfANewRecordAreSent(t *testing.T) {
@@ -129,7 +152,11 @@ func TestKeysOfANewRecordAreSent(t *testing.T) {
 		application := fake.Must(client.Applications.Create(key("application"), lending.ApplicationRequest{
 			CustomerID: user.ID, BusinessName: "B", BusinessZip: "94105",
 		}, nil))
-		require.NoError(t, client.Applications.SendLink(key("link"), application))
+		for range 3 { // the index reads the entries, and then reads them again
+			bubble.Elapse(time.Minute)
+			require.NoError(t, client.Applications.SendLink(key(time.Now().String()), application))
+			fake.Must(order{service: service, customer: user.ID}.createsID(t, client)(time.Now().String()))
+		}
 		assert.Empty(t, fake.Must(log.Keys(t.Context(), doubtful)))
 		for _, k := range fake.Must(log.Keys(t.Context(), idempotency.Filter{})) {
 			assert.Equal(t, k.Key == "order-42/customer", k.History[0].State == store.InDoubt, k.Key)
@@ -178,10 +205,14 @@ func TestUnreadableEntryLeavesRecordsToAPerson(t *testing.T) {
 // hiding is a store whose list lacks a key: its save has begun before, and ends after those in the list.
 type hiding struct {
 	store.Store
-	key string
+	key   string
+	whole int // the number of lists from the first entry on
 }
 
 func (h *hiding) List(ctx context.Context, f store.Filter) ([]store.Entry, error) {
+	if f.After == "" && len(f.States) > 3 {
+		h.whole++
+	}
 	all, err := h.Store.List(ctx, f)
 	return slices.DeleteFunc(all, func(e store.Entry) bool { return e.Key == h.key }), err
 }
@@ -193,14 +224,20 @@ func TestLateEntryOfTheListIsRead(t *testing.T) {
 		entries.Store = list
 		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
 		create := order{service: service, customer: user.ID}.createsID(t, client)
+		for i := range 100 { // the log does not read the next entry again for the customer
+			require.NoError(t, creation(t, client, fake.Newcomer())(fmt.Sprint("others/", i)))
+		}
 		bubble.Elapse(time.Hour)
 		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
 		bubble.Elapse(maxLateness)
 		first := fake.Must(create("order-1"))
 		list.key = ":order-1"
-		service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
+		another := service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
 		require.NoError(t, creation(t, client, fake.Ada())("another"))
+		other := order{service: service, customer: fake.Must(lending.ParseCustomerID(another.ID))}
+		require.NoError(t, other.creates(t, client)("another/application"), "after a read of the list")
 		list.key = ""
+		bubble.Elapse(time.Minute)
 		assert.NotEqual(t, first, fake.Must(create("order-2")))
 	})
 }

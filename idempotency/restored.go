@@ -94,6 +94,9 @@ func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData
 		return nil, err
 	}
 	o := now.restored(time.Now())
+	if o == nil {
+		s.index.drop()
+	}
 	if o == nil || entry.Revision > 0 && entry.Age < o.Age {
 		return nil, nil
 	}
@@ -157,26 +160,28 @@ func (s *settings) beforeCopy(
 		}
 	}
 	list := listOf(row, t.ids)
-	err = s.index.use(ctx, "", func(x *index) {
-		made, isKnown := x.made[owner]
-		isWhole := isKnown && now.Restore != nil && now.Restore.Copy.Sub(made.at) < keptWhole
-		hasIDs := row.listsIDs && !row.isOne
-		knowsAll := made.afterRestore || !now.Forgot && (hasIDs || isWhole)
-		switch {
-		case now.Claim && (x.hasGap || !knowsAll):
-			before = nil
-		case hasIDs:
-			before.IDs = slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
-				_, made := x.made[id]
-				return !made || t.ids.has(id)
-			})
-			before.Count = len(before.IDs)
-		default:
-			before.Count = x.added(list, key)
-		}
-		if o := now.Restore; o != nil {
-			claimer = x.claimer(list, now.at.Add(-o.Age))
-		}
-	})
-	return before, strings.TrimPrefix(claimer, s.stored("")), err
+	k, err := s.index.about(ctx, "", slices.Concat(after.IDs, []string{owner, list})...)
+	if err != nil {
+		return nil, "", err
+	}
+	made, isKnown := k.made[owner]
+	isWhole := isKnown && now.Restore != nil && now.Restore.Copy.Sub(made.at) < keptWhole
+	hasIDs := row.listsIDs && !row.isOne
+	knowsAll := made.afterRestore || !now.Forgot && (hasIDs || isWhole)
+	switch {
+	case now.Claim && (k.hasGap || !knowsAll):
+		before = nil
+	case hasIDs:
+		before.IDs = slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
+			_, made := k.made[id]
+			return !made || t.ids.has(id)
+		})
+		before.Count = len(before.IDs)
+	default:
+		before.Count = k.added(list, key)
+	}
+	if o := now.Restore; o != nil {
+		claimer = k.claimer(list, now.at.Add(-o.Age))
+	}
+	return before, strings.TrimPrefix(claimer, s.stored("")), nil
 }

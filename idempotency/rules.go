@@ -268,6 +268,15 @@ func listOf(row route, of ids) string {
 	return ""
 }
 
+// makes returns the UUIDs in the response of a mutation that makes a customer or an application.
+func (d *entryData) makes(state store.State) []string {
+	row := rowOf(d.Request.Route)
+	if !hasHappened(state) || row.adds && !row.listsIDs || !row.ids && !row.listsIDs || row.isOne {
+		return nil
+	}
+	return slices.DeleteFunc(uuidsIn(`"`+string(d.Response.Body)+`"`), d.Request.IDs.has) // text/plain has no quotes
+}
+
 // needsNone reports whether a mutation that happened is a success without its response.
 func (r route) needsNone(f finding) bool { return r.optional || r.unused && f.verdict }
 
