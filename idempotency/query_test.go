@@ -84,7 +84,8 @@ func TestLogIsReady(t *testing.T) {
 	err = down.Ready(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
 	require.EqualError(t, err,
-		"lending/idempotency: the store of the log failed: an error of type *errors.errorString, not shown because its text may be confidential; check the store, then call again")
+		"lending/idempotency: the store of the log failed: an error of type *errors.errorString, "+
+			"not shown because its text may be confidential; check the store, then call again")
 	_, err = down.Counts(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
 	require.Error(t, new(idempotency.Log).Ready(t.Context()))
