@@ -418,6 +418,65 @@ func TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys(t *testing.T) {
 	})
 }
 
+// TestAuditAfterARestore has orders after the copy of a store. After the restore some of them run again, and a new order
+// follows. The audit finds the records of the others.
+func TestAuditAfterARestore(t *testing.T) {
+	inBooks(t, func(b *books) {
+		copied, at := store.NewMemory(), time.Now()
+		all := store.Filter{States: append(idempotency.InDoubtStates(), store.Free, store.Done, store.Forgotten), Limit: 1000}
+		for entry, err := range store.All(b.Context(), b.entries, all) {
+			require.NoError(b, err)
+			entry.Revision = 0
+			require.NoError(b, copied.Save(b.Context(), entry))
+		}
+		bubble.Elapse(time.Minute)
+		again := b.apply(b.client, "application-2")
+		b.apply(b.client, "lost-1")
+		b.apply(b.client, "lost-2")
+		for range 3 { // confirm-3 to confirm-5
+			b.withdraw(b.client)
+		}
+		ran := len(b.service.Snapshot().Applications) + len(b.service.Snapshot().Loans[0].Withdrawals)
+
+		b.entries.Store = copied
+		b.log = fake.Must(idempotency.NewLog(b.entries, &idempotency.Options{
+			SafeToRepeat: []idempotency.Route{idempotency.WithdrawInvoice},
+		}))
+		b.client = processWith(b.T, b.service, b.log)
+		restored(b.T, b.log, idempotency.Restoration{By: "kim", Copy: at})
+		bubble.Elapse(maxLateness)
+		create := func() error {
+			_, err := b.client.Applications.Create(b.key("application-2"),
+				lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+			return err
+		}
+		b.withdrawals = 3
+		confirm := func() error {
+			_, err := b.confirm(b.client)
+			return err
+		}
+		for _, step := range []struct {
+			key    string
+			call   func() error
+			answer any
+		}{{"application-2", create, again}, {"confirm-3", confirm, nil}} {
+			require.ErrorIs(b, step.call(), idempotency.ErrNeedsReview)
+			require.NoError(b, b.log.Resolve(b.Context(), "order/"+step.key,
+				idempotency.Resolution{By: "kim", Why: "the books", Verdict: idempotency.Happened(step.answer)}))
+			require.NoError(b, step.call())
+		}
+		accepted := idempotency.WithAccepted(b.key("application-3"), time.Now())
+		fake.Must(b.client.Applications.Create(accepted,
+			lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil))
+		after := len(b.service.Snapshot().Applications) + len(b.service.Snapshot().Loans[0].Withdrawals)
+		require.Equal(b, ran+1, after, "nothing is done twice")
+		bubble.Elapse(maxLateness)
+		found, unread := b.audit()
+		assert.Equal(b, []string{"unexplained applications 2", "unexplained withdrawals 2"}, found)
+		assert.Empty(b, unread)
+	})
+}
+
 // TestAuditReadsTheOwnersOfItsPeriod has keys of three days.
 func TestAuditReadsTheOwnersOfItsPeriod(t *testing.T) {
 	inBooks(t, func(b *books) {

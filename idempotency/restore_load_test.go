@@ -482,6 +482,18 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	f.crash()
 	require.NoError(t, n.service.Wait(t.Context()))
 	assert.Empty(t, n.wrong())
+	bubble.Elapse(maxLateness)
+	log = fake.Must(idempotency.NewLog(n.entries, &n.options))
+	year := idempotency.AuditOptions{
+		From: copied.AddDate(-1, 0, 0), To: time.Now(), Client: fake.SignIn(t, n.service, n.fromVault),
+	}
+	lost := 0 // keys that the copy did not have, and whose orders had ended
+	for d, err := range log.Audit(t.Context(), year) {
+		require.NoError(t, err)
+		assert.Equal(t, idempotency.Unexplained, d.Kind, "%+v", d)
+		lost += d.Count
+	}
+	assert.True(t, lost == 0 || !claim, "each order since the copy has run again: %d", lost)
 	made := n.service.ExecutedFor(fake.CreateRoute)
 	for i, email := range emails {
 		assert.Equal(t, claim || i%5 > 0, made[email] == 1, "%s was created %d times", email, made[email])
