@@ -418,8 +418,8 @@ func TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys(t *testing.T) {
 	})
 }
 
-// TestAuditAfterARestore has orders after the copy of a store. After the restore some of them run again, and a new order
-// follows. The audit finds the records of the others.
+// TestAuditAfterARestore has orders after the copy of a store. After the restore some of them run again, and a new
+// order follows. The audit finds the records of the others.
 func TestAuditAfterARestore(t *testing.T) {
 	inBooks(t, func(b *books) {
 		copied, at := store.NewMemory(), time.Now()
