@@ -90,13 +90,14 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
-// A list that was always empty, and a field that was always null, were not known: they are no change.
+// A list that was always empty, and a field that was always null, were not known: they are no change. The caller of
+// create-application chooses the names in extraInformation.
 func TestFirstRecordsOfAListAreNoChange(t *testing.T) {
 	const route = "GET /api/Loan/get-loan/{loanId}"
-	const first = `{"list":[],"null":null,"in":[{"list":[],"n":1}],"object":{},"number":1}`
+	const first = `{"list":[],"null":null,"in":[{"list":[],"n":1}],"object":{},"number":1,"extraInformation":{"note":"x"}}`
 	for body, changes := range map[string]int{
-		`{"list":[{"a":1}],"null":7,"in":[{"list":[1],"n":1}],"object":{"a":1},"number":1}`: 0,
-		`{"list":[],"null":{"a":1},"in":[{"list":{},"n":1}],"object":{},"number":"x"}`:      2,
+		`{"list":[{"a":1}],"null":7,"in":[{"list":[1],"n":1}],"object":{"a":1},"number":1,"extraInformation":{"a":"7"}}`: 0,
+		`{"list":[],"null":{"a":1},"in":[{"list":{},"n":1}],"object":{},"number":"x","extraInformation":{}}`:             2,
 	} {
 		w := Watch(nil, nil)
 		found := map[string][]string{}
@@ -105,15 +106,6 @@ func TestFirstRecordsOfAListAreNoChange(t *testing.T) {
 		w.learnShape(found, route, []byte(body), true)
 		assert.Len(t, found["fields"], changes, body)
 	}
-}
-
-// The caller of create-application chooses the names in extraInformation.
-func TestNamesOfTheCallerAreNoChange(t *testing.T) {
-	w, found := Watch(nil, nil), map[string][]string{}
-	for _, names := range []string{`{"note":"x"}`, `{"years":"7"}`, `{}`} {
-		w.learnShape(found, "GET /a", []byte(`{"extraInformation":`+names+`}`), true)
-	}
-	assert.Empty(t, found)
 }
 
 func write(path, text string) { _ = os.WriteFile(path, []byte(text), 0o600) }
@@ -204,67 +196,26 @@ func TestEmptyNotFoundNamesTheOption(t *testing.T) {
 	}
 }
 
-func TestFormOfARefusal(t *testing.T) {
-	for body, form := range map[string]string{
-		"no": "other", `{"errors":[{"field":"a"}]}`: "array", `{"errors":{"a":["b"]}}`: "dictionary",
-		`{"a":["b"],"c":["d"]}`: "bare dictionary", `{"a":["b"],"status":400}`: "record",
-		`{"status":400}`: "record", `{}`: "record",
-	} {
-		t.Run(body, func(t *testing.T) {
-			assert.Equal(t, "no content type "+form, refusalForm(lending.Response{StatusCode: 400, Body: []byte(body)}))
-		})
-	}
-}
-
-func TestSecondWalkFindsNoDifference(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := newVariant(t, lendingtest.WithReadLag(0))
-		options := v.options(t)
-		options.WebhookURL = ""
-		one := Run(&log{TB: t}, options)
-		l := &log{TB: t}
-		two := Run(l, options)
-		require.NoError(t, two.Err)
-		assert.Empty(t, l.reported, "optional fields are no difference")
-		assert.Len(t, two.Made, len(one.Made))
-	})
-}
-
-// Durations of two runs never agree to the digit.
-func TestDurationsAreAlikeWithinASecondOrAQuarter(t *testing.T) {
-	for _, test := range []struct {
-		was, now string
-		want     bool
-	}{
-		{"10s", "12s", true},
-		{"10s", "14s", false},
-		{"0s", "1s", true},
-		{"0s", "2s", false},
-		{"404", "404", true},
-		{"404", "400", false},
-	} {
-		t.Run(test.was+" and "+test.now, func(t *testing.T) {
-			assert.Equal(t, test.want, alike(test.was, test.now))
-		})
-	}
-}
-
 // A header of the service holds anything: service.json shows no more than the form of a media type.
-func TestMediaTypeShowsNoValue(t *testing.T) {
-	for _, test := range []struct{ name, header, want string }{
-		{"a media type", "application/json; charset=utf-8", "application/json"},
-		{"a value", "ada@example.com", "no content type"},
-		{"nothing", "", "no content type"},
+func TestFormOfARefusal(t *testing.T) {
+	for _, test := range []struct{ media, body, want string }{
+		{"application/json; charset=utf-8", "no", "application/json other"},
+		{"ada@example.com", `{"errors":[{"field":"a"}]}`, "no content type array"},
+		{"", `{"errors":{"a":["b"]}}`, "no content type dictionary"},
+		{"text/json", `{"a":["b"],"c":["d"]}`, "text/json bare dictionary"},
+		{"text/json", `{"a":["b"],"status":400}`, "text/json record"},
+		{"text/json", `{"status":400}`, "text/json record"},
+		{"text/json", `{}`, "text/json record"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, mediaType(http.Header{"Content-Type": {test.header}}))
+		t.Run(test.media+test.body, func(t *testing.T) {
+			header := http.Header{"Content-Type": {test.media}}
+			assert.Equal(t, test.want, refusalForm(lending.Response{Header: header, Body: []byte(test.body)}))
 		})
 	}
 }
 
-// TestFormOfRefusalsNotMetIsNoChange compares facts of two runs: only the forms of refusals are a set.
-func TestFormOfRefusalsNotMetIsNoChange(t *testing.T) {
+// Two runs differ a little: durations never agree to the digit, and of the forms of refusals each meets its own.
+func TestFactsOfTwoRunsAreCompared(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		fact, was, is string
@@ -273,8 +224,14 @@ func TestFormOfRefusalsNotMetIsNoChange(t *testing.T) {
 		{"problem record: 400", "application/json array, empty", "empty", false},
 		{"problem record: 400", "empty", "application/json array, empty", true},
 		{"webhook events", "WB_A, WB_B", "WB_A", true},
+		{"clock", "10s", "12s", false},
+		{"clock", "10s", "14s", true},
+		{"clock", "0s", "1s", false},
+		{"clock", "0s", "2s", true},
+		{"wrong password", "404", "404", false},
+		{"wrong password", "404", "400", true},
 	} {
-		t.Run(test.fact+" "+test.is, func(t *testing.T) {
+		t.Run(test.fact+" "+test.was+" "+test.is, func(t *testing.T) {
 			was := &Service{Facts: map[string]string{test.fact: test.was}}
 			is := &Service{Facts: map[string]string{test.fact: test.is}}
 			assert.Equal(t, test.changed, len(differences(was, is)) > 0)

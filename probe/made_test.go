@@ -37,7 +37,7 @@ func lines(t *testing.T, path string) (walks [][]Made, damaged int) {
 }
 
 // A walk that ends in the middle of a mutation has listed each record before. The next walk begins anew, behind
-// the line that the first has left.
+// the cut line of the first.
 func TestKilledWalkListsItsRecords(t *testing.T) {
 	t.Parallel()
 	for action, listed := range map[string]int{

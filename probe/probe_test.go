@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 var update = flag.Bool("update", false, "write assumed.json anew")
 
-// log is a Reporter that keeps the lines.
+// log is a Reporter with the lines so far.
 type log struct {
 	testing.TB
 	ctx            context.Context

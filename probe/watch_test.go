@@ -57,7 +57,7 @@ func watch(t *testing.T, known *Service) *watched {
 	return w
 }
 
-// answer has the service answer once, and returns the changes that the watcher reports.
+// answer has the service answer once, and returns the reported changes.
 func (w *watched) answer(body string) []string {
 	w.t.Helper()
 	loan := uuid.New() // another record

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,9 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 )
 
-// A program in another language does the whole journey against the sandbox, a separate process,
-// and controls it: over http, and in a long run over https with the certificate that the sandbox writes.
-// Every run has the first call over https.
+// A program in another language does the whole journey against the sandbox, and controls it: over http, and in a long
+// run over https with the certificate of the sandbox. Every run has the first call over https.
 func TestJourneyInPython(t *testing.T) {
 	t.Parallel()
 	python := interpreter(t, "python3", "-I", "-c", "import ssl")
@@ -25,7 +22,7 @@ func TestJourneyInPython(t *testing.T) {
 	for scheme, flags := range map[string][]string{"http": nil, "https": {"-tls", certificate}} {
 		t.Run(scheme, func(t *testing.T) {
 			isWhole := scheme == "http" || longrun.Wanted()
-			url := startProcess(t, append(flags, fmt.Sprint("-control=", isWhole))...)
+			url := start(t, append(flags, "-log=false", fmt.Sprint("-control=", isWhole))...).url
 			// -I isolates the program from other installed packages; -W error makes warnings errors.
 			const journey = "../../examples/python/journey.py"
 			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", journey, url)
@@ -51,8 +48,10 @@ func TestJourneyInNode(t *testing.T) {
 	t.Parallel()
 	node := interpreter(t, "node", "--eval", "fetch")
 	t.Run("whole", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), node, "../../examples/node/journey.mjs", startProcess(t),
-			startProcess(t, "-service", "../../examples/node/testdata/service.json")).CombinedOutput()
+		model := start(t, "-log=false", "-control")
+		taught := start(t, "-log=false", "-control", "-service", "../../examples/node/testdata/service.json")
+		const journey = "../../examples/node/journey.mjs"
+		out, err := exec.CommandContext(t.Context(), node, journey, model.url, taught.url).CombinedOutput()
 		require.NoError(t, err, string(out))
 		golden.Check(t, "../../examples/node/testdata/output.golden", string(out))
 	})
@@ -65,7 +64,7 @@ func journeyCannotBegin(t *testing.T, missing, never string, program ...string) 
 	t.Helper()
 	for _, test := range []struct{ name, url, says string }{
 		{"nobody listens", "http://127.0.0.1:1", "no connection to " + missing + " the sandbox running?"},
-		{"no control", startProcess(t, "-control=false"), "is off: start the sandbox with -control"},
+		{"no control", start(t, "-log=false").url, "is off: start the sandbox with -control"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), program[0], append(program[1:], test.url)...).CombinedOutput()
@@ -74,26 +73,6 @@ func journeyCannotBegin(t *testing.T, missing, never string, program ...string) 
 			require.NotContains(t, string(out), never)
 		})
 	}
-}
-
-// startProcess starts a sandbox with a control on a free port, as a process of its own, and returns
-// its address.
-func startProcess(t *testing.T, flags ...string) (url string) {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self, append([]string{"-addr", "127.0.0.1:0", "-control", "-log=false"}, flags...)...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), processRole+"=sandbox"), os.Stderr
-	printed, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // reports the kill
-	})
-	first, err := bufio.NewReader(printed).ReadString('\n')
-	require.NoError(t, err, "the sandbox did not start")
-	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(first), "The sandbox is at "), "/")
 }
 
 // interpreter returns the first program of this name in PATH that runs with these arguments. An

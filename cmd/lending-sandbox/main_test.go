@@ -22,8 +22,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/test/golden"
+	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // sandbox is a running sandbox, seen from outside.
 type sandbox struct {
