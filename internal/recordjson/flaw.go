@@ -3,7 +3,6 @@ package recordjson
 import (
 	"encoding"
 	"encoding/json"
-	"iter"
 	"math"
 	"reflect"
 	"unicode/utf8"
@@ -46,7 +45,7 @@ func (t *Types) flawOf(v reflect.Value) string {
 			}
 			seen[id] = true
 		}
-		for inner := range partsOf(p.Value) {
+		for _, inner := range partsOf(p.Value) {
 			parts = append(parts, part{inner, p.depth + 1})
 		}
 	}
@@ -86,31 +85,26 @@ func marshals(v reflect.Value) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// partsOf yields the parts of v that encoding/json may write.
-func partsOf(v reflect.Value) iter.Seq[reflect.Value] {
-	return func(yield func(reflect.Value) bool) {
-		switch kind := v.Kind(); {
-		case kind == reflect.Pointer || kind == reflect.Interface:
-			yield(v.Elem())
-		case kind == reflect.Struct:
-			for i := range v.NumField() {
-				field := v.Type().Field(i) // embedded, its own fields may be exported
-				if (field.IsExported() || field.Anonymous) && field.Tag.Get("json") != "-" && !yield(v.Field(i)) {
-					return
-				}
-			}
-		case kind == reflect.Map:
-			for entry := v.MapRange(); entry.Next(); {
-				if !yield(entry.Key()) || !yield(entry.Value()) {
-					return
-				}
-			}
-		case (kind == reflect.Slice || kind == reflect.Array) && v.Type().Elem().Kind() > reflect.Complex128: // no numbers
-			for i := range v.Len() {
-				if !yield(v.Index(i)) {
-					return
-				}
+// partsOf returns the parts of v that encoding/json may write.
+func partsOf(v reflect.Value) (parts []reflect.Value) {
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer || kind == reflect.Interface:
+		return []reflect.Value{v.Elem()}
+	case kind == reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i) // embedded, its own fields may be exported
+			if (field.IsExported() || field.Anonymous) && field.Tag.Get("json") != "-" {
+				parts = append(parts, v.Field(i))
 			}
 		}
+	case kind == reflect.Map:
+		for entry := v.MapRange(); entry.Next(); {
+			parts = append(parts, entry.Key(), entry.Value())
+		}
+	case (kind == reflect.Slice || kind == reflect.Array) && v.Type().Elem().Kind() > reflect.Complex128: // no numbers
+		for i := range v.Len() {
+			parts = append(parts, v.Index(i))
+		}
 	}
+	return parts
 }
