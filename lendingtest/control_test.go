@@ -111,19 +111,6 @@ func TestOrders(t *testing.T) {
 	assert.Empty(t, r.Snapshot().Loans)
 }
 
-// A clock that was moved to its end stays there.
-func TestClockHasAnEnd(t *testing.T) {
-	t.Parallel()
-	r, url := controlled(t)
-	c, far := steer.Control{URL: url}, 250*365*24*time.Hour
-	require.NoError(t, c.Post(t.Context(), "advance", map[string]string{"by": far.String()}, nil))
-	r.Advance(0) // does not panic
-	moved := r.Now()
-	require.ErrorContains(t, c.Post(t.Context(), "advance", map[string]string{"by": far.String()}, nil),
-		"the clock cannot move this far")
-	assert.Less(t, r.Now().Sub(moved), time.Hour)
-}
-
 // Who may give orders: local callers, those with the token, and no page of another origin.
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func TestFaultLateIsExecuted(t *testing.T) {
 		r.Fail("*", lendingtest.Fault{Late: soon})
 		require.Error(r.t, r.cancel(id).err)
 		r.wait()
-		assert.Equal(r.t, lendingtest.StatusCancelled, statusOf(r, id))
+		assert.Equal(r.t, lendingtest.StatusCancelled, r.Snapshot().Applications[0].Status)
 		r.Fail("*", lendingtest.Fault{Late: soon, Status: 504})
 		r.cancel(id).refused(504, "InjectedFault")
 		r.wait()

@@ -113,6 +113,12 @@ func TestClocks(t *testing.T) {
 	r.get("/api/Application/application-offer/" + id).ok()
 	r.Advance(30 * time.Second)
 	r.get("/api/Application/application-offer/"+id).refused(401, "TokenExpired")
+	const far = 250 * 365 * 24 * time.Hour
+	r.Advance(far)
+	r.Advance(0) // does not panic
+	end := r.Now()
+	assert.Panics(t, func() { r.Advance(far) }, "a time.Duration has an end")
+	assert.Equal(t, end, r.Now())
 }
 
 func TestAccounts(t *testing.T) {
