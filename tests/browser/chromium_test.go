@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chromium is a browser and the events that it has sent.
+// chromium is a browser with its events.
 type chromium struct {
 	process *exec.Cmd
 	to      io.WriteCloser
@@ -43,7 +43,7 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// patience ends a wait that would never end. A busy machine may take more than a minute.
+// patience ends an endless wait. A busy machine may take more than a minute.
 const patience = 5 * time.Minute
 
 var errNoChromium = errors.New("chromium is missing: apt-get install chromium runs this; in CI it must run")

@@ -253,7 +253,7 @@ func TestPageOfAnotherIsNotShown(t *testing.T) {
 	}
 }
 
-// A person signs in with the code that the service has sent.
+// A person signs in with the sent code.
 func TestPersonSignsIn(t *testing.T) {
 	service := lendingtest.NewServer()
 	t.Cleanup(service.Close)

@@ -110,7 +110,7 @@ const faint = `(() => {
 	return found;
 })()`
 
-// nameless lists the visible things to operate that have no name.
+// nameless lists the visible things to operate without a name.
 const nameless = `[...document.querySelectorAll("button, a, summary, input, select, textarea, [role=region]")]
 	.filter((e) => e.checkVisibility() && !(e.ariaLabel || e.getAttribute("aria-labelledby") || e.labels?.length ||
 		e.textContent.trim() && e.matches("button, a, summary"))).map((e) => e.outerHTML.slice(0, 100))`

@@ -144,7 +144,7 @@ func (s *suite) ok(id, params, body string) string {
 	return answer
 }
 
-// refused sends a request that the description and the service refuse.
+// refused sends a request. The description and the service refuse it.
 func (s *suite) refused(id, params, body string) {
 	s.Helper()
 	x := s.request(id, params, body)
