@@ -26,13 +26,15 @@ import (
 const (
 	patience = 3500 * time.Millisecond // of the request that is late
 	inFlight = 20
+	frozen   = 140 // of which 70 have a place on the connection
 )
 
 const stoppedVariable = "LENDING_TEST_STOPPED" // the address of the service, and in the next variable its certificate
 
-// TestStoppedProcessSendsNothing stops a process with SIGSTOP, when a request has a shared connection
-// and is about to be written, until its deadline is over. The process goes on and writes nothing, on
-// this connection or on another. It reads the responses to the requests that were written before.
+// TestStoppedProcessSendsNothing stops a process with SIGSTOP until the deadline of 140 requests is over: 70 have
+// a shared connection and are about to be written, and the others wait for a place. The process goes on and
+// writes none of them, on this connection or on another. It reads the responses to the requests that were written
+// before.
 func TestStoppedProcessSendsNothing(t *testing.T) {
 	if address := os.Getenv(stoppedVariable); address != "" {
 		sendStopped(t.Context(), address, os.Getenv(stoppedVariable+"_CA"))
@@ -71,14 +73,15 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	require.True(t, lines.Scan())
-	assert.Equal(t, "not sent", lines.Text())
+	assert.Equal(t, fmt.Sprint(frozen, " not sent"), lines.Text())
 	close(s.goOn)
 	require.True(t, lines.Scan())
 	assert.Equal(t, fmt.Sprint(inFlight, " answered"), lines.Text())
 	assert.EqualValues(t, 1, s.arrived.Load())
 }
 
-// sendStopped makes two requests. The second one waits for a line when it has its connection.
+// sendStopped makes a request, then those in flight, and the frozen ones, which wait for a line when they have
+// their connection.
 func sendStopped(ctx context.Context, address, certificate string) {
 	like := transport.New(nil)
 	like.TLSClientConfig.RootCAs = x509.NewCertPool()
@@ -89,9 +92,8 @@ func sendStopped(ctx context.Context, address, certificate string) {
 		text = err.Error()
 	}
 	_, _ = fmt.Fprintln(os.Stdout, text)
-	var once sync.Once
-	var all sync.WaitGroup
-	var answered atomic.Int32
+	var all, late sync.WaitGroup
+	var answered, connected, notSent atomic.Int32
 	for range inFlight {
 		all.Go(func() {
 			send := new(transport.Send).Start(ctx)
@@ -103,18 +105,28 @@ func sendStopped(ctx context.Context, address, certificate string) {
 	}
 	input := bufio.NewReader(os.Stdin)
 	_, _ = input.ReadString('\n')
-	late := lateTimer{ctx, time.Now().Add(patience)}
-	send := new(transport.Send).Start(httptrace.WithClientTrace(late, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) {
-			once.Do(func() { // net/http may open another connection after the stop
-				_, _ = fmt.Fprintln(os.Stdout, "connected")
-				_, _ = input.ReadString('\n')
-			})
-		},
-	}))
-	if _, _, err = post(send, fresh, address, false); err != nil && !send.Left() {
-		_, _ = fmt.Fprintln(os.Stdout, "not sent")
+	at := time.Now().Add(patience)
+	goOn := make(chan struct{})
+	for range frozen {
+		late.Go(func() {
+			send := new(transport.Send).Start(httptrace.WithClientTrace(lateTimer{ctx, at}, &httptrace.ClientTrace{
+				GotConn: func(httptrace.GotConnInfo) { // net/http may open another connection after the stop
+					if connected.Add(1) == 70 {
+						_, _ = fmt.Fprintln(os.Stdout, "connected")
+					}
+					<-goOn
+				},
+			}))
+			defer send.End()
+			if _, _, err := post(send, fresh, address, false); err != nil && !send.Left() {
+				notSent.Add(1)
+			}
+		})
 	}
+	_, _ = input.ReadString('\n')
+	close(goOn)
+	late.Wait()
+	_, _ = fmt.Fprintln(os.Stdout, notSent.Load(), "not sent")
 	all.Wait()
 	_, _ = fmt.Fprintln(os.Stdout, answered.Load(), "answered")
 }
