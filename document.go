@@ -19,7 +19,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/base64json"
 	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
-	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // maxDocument is the size of the largest file the service accepts, in bytes.
@@ -87,7 +86,7 @@ func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 // finish ends the upload for the transport, and puts Content back after an error of the call.
 func (u *upload) finish(ctx context.Context, err error) {
 	u.end()
-	if failed, ok := errors.AsType[*Error](err); ok && u.asked.Load() && !u.rewind() && !transport.Reopened(ctx) {
+	if failed, ok := errors.AsType[*Error](err); ok && u.asked.Load() && !u.rewind() && !base64json.Reopened(ctx) {
 		failed.readOnce()
 	}
 }

@@ -97,8 +97,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/base64json"
 	"github.com/lendingapi/lending-go/internal/safely"
-	"github.com/lendingapi/lending-go/internal/transport"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -247,7 +247,7 @@ func (w *Worker) work(ctx context.Context, o *order) {
 		if o.over != nil {
 			return fmt.Errorf("%w: %w", errStillOpen, o.over)
 		}
-		ctx, stop := context.WithTimeout(transport.WithReopened(context.WithoutCancel(ctx)), w.options.StepTimeout)
+		ctx, stop := context.WithTimeout(base64json.WithReopened(context.WithoutCancel(ctx)), w.options.StepTimeout)
 		defer stop()
 		return w.locked(ctx, o.id)
 	})

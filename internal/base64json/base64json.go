@@ -3,6 +3,7 @@
 package base64json
 
 import (
+	"context"
 	"errors"
 	"io"
 )
@@ -126,3 +127,13 @@ func (r *Reader) fill(in []byte) (got int, ended bool, err error) {
 	}
 	return got, false, nil
 }
+
+type reopenedContext struct{}
+
+// WithReopened returns a context for a function that opens its documents again in each call.
+func WithReopened(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reopenedContext{}, true)
+}
+
+// Reopened reports whether the context comes from [WithReopened].
+func Reopened(ctx context.Context) bool { return ctx.Value(reopenedContext{}) != nil }

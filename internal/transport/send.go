@@ -36,16 +36,6 @@ func Permit(ctx context.Context) (before time.Time, err error) {
 	return time.Time{}, nil
 }
 
-type reopenedContext struct{}
-
-// WithReopened returns a context for a function that opens its documents again in each call.
-func WithReopened(ctx context.Context) context.Context {
-	return context.WithValue(ctx, reopenedContext{}, true)
-}
-
-// Reopened reports whether the context comes from [WithReopened].
-func Reopened(ctx context.Context) bool { return ctx.Value(reopenedContext{}) != nil }
-
 // Send is the context of a single request through [Fresh]. Until the request is written, Send ends
 // with its deadline by the clock, and a connection refuses to write the request after the deadline
 // or after End. A timer alone cannot prevent a late write, because a process wakes from a stop
