@@ -242,6 +242,8 @@ func TestFailureInA200IsReported(t *testing.T) {
 		},
 		{`{"Error":"hush"}`, "200 OK: the answer reports a failure: Error: outcome unknown, check with " +
 			"Applications.Status"},
+		{`{"errorCode":"E2"}`, "200 OK: the answer reports a failure: errorCode: outcome unknown, check with " +
+			"Applications.Status"},
 		{`false`, "200 OK: the answer is false: outcome unknown, check with Applications.Status"},
 		{
 			`{"status":409,"errorCode":"E1","detail":"hush"}`,
