@@ -22,8 +22,6 @@ import (
 	"github.com/lendingapi/lending-go/ops"
 )
 
-// The clients of fifty accounts share a process, a log and a page. Each loses the response of its
-// mutation, and each customer exists once. No account goes on with a key of another.
 // A name with a space is another name. A key would then belong to nobody's account.
 func TestNameOfAnAccountHasNoSpaces(t *testing.T) {
 	for _, name := range []string{"acme ", " acme", "acme\n", "\u00a0acme", " ", ""} {
@@ -37,6 +35,8 @@ func TestNameOfAnAccountHasNoSpaces(t *testing.T) {
 	}
 }
 
+// The clients of fifty accounts share a process, a log and a page. Each loses the response of its
+// mutation, and each customer exists once. No account goes on with a key of another.
 func TestFiftyAccountsInAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const accounts = 50

@@ -147,7 +147,7 @@ func mutateWhileClosing(
 	found = map[lending.Outcome]int{}
 	gate := make(chan struct{}, 200)
 	for range mutations / each {
-		client := wire.NewClient(t, address, append(opts, lending.WithTokenSource(lending.StaticToken("test-token")))...)
+		client := wire.NewClient(t, address, append(opts, withToken)...)
 		gate <- struct{}{}
 		all.Go(func() {
 			defer func() { <-gate }()

@@ -285,6 +285,16 @@ type h2Conn struct {
 	bodies map[uint32][]byte // of the requests, as far as they have come
 }
 
+// listenHTTP2 serves HTTP/2, and returns the address.
+func listenHTTP2(t *testing.T, request func(c *h2Conn, stream uint32) bool) string {
+	t.Helper()
+	return "https://" + wire.ListenRaw(t, func(conn net.Conn) {
+		secure := tlsHTTP2(conn)
+		defer secure.Close()
+		(&h2Conn{conn: secure, request: request}).serve()
+	})
+}
+
 func (c *h2Conn) serve() {
 	reader := bufio.NewReader(c.conn)
 	if _, err := io.CopyN(io.Discard, reader, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {

@@ -176,7 +176,7 @@ func TestKeysOverHTTP2HappenOnce(t *testing.T) {
 	address := "https://" + wire.ListenRaw(t, s.serve)
 	log := fake.Must(idempotency.NewLog(agedStore{store.NewMemory()}, nil))
 	client := wire.NewClient(t, address, lending.WithIdempotency(log),
-		lending.WithTokenSource(lending.StaticToken("test-token")))
+		withToken)
 	const callers, each = 16, 20
 	open, outcomes := map[string]bool{}, map[lending.Outcome]int{}
 	for i := range callers * each {

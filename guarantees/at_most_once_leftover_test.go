@@ -84,7 +84,7 @@ func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 		t.Run(fmt.Sprint(pause), func(t *testing.T) {
 			t.Parallel()
 			service := newLeftovers(t, pause)
-			client := wire.NewClient(t, service.url, lending.WithTokenSource(lending.StaticToken("t")))
+			client := wire.NewClient(t, service.url, withToken)
 			const times = 400
 			taken := map[string]int{}
 			for range times / 2 {
@@ -122,8 +122,10 @@ func TestMutationOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
 		t.Run(fmt.Sprint("late ", isLate), func(t *testing.T) {
 			const times = 400
 			var connections, arrivals atomic.Int32
-			answer := func(c *h2Conn, stream uint32) bool {
-				if isLate && stream > 1 {
+			client := wire.NewClient(t, listenHTTP2(t, func(c *h2Conn, stream uint32) bool {
+				if stream == 1 {
+					connections.Add(1)
+				} else if isLate {
 					c.respond(stream-2, `"`+forgedID.String()+`"`)
 				}
 				c.respond(stream, `"`+numbered(arrivals.Add(1)).String()+`"`)
@@ -131,13 +133,7 @@ func TestMutationOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
 					c.respond(stream, `"`+forgedID.String()+`"`)
 				}
 				return true
-			}
-			client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
-				connections.Add(1)
-				secure := tlsHTTP2(conn)
-				defer secure.Close()
-				(&h2Conn{conn: secure, request: answer}).serve()
-			}), lending.WithTokenSource(lending.StaticToken("t")))
+			}), withToken)
 			for i := range int32(times / 2) {
 				offer, err := client.Applications.Process(t.Context(), catalog.Application)
 				require.NoError(t, err)
@@ -159,30 +155,25 @@ func TestMutationOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
 func TestCheckOverHTTP2TakesNoLeftoverAnswer(t *testing.T) {
 	var posts, reads atomic.Int32
 	found := `{"id":"` + catalog.Application.String() + `","userId":"` + catalog.Customer.String() + `"}`
-	address := wire.ListenRaw(t, func(conn net.Conn) {
-		secure := tlsHTTP2(conn)
-		defer secure.Close()
-		(&h2Conn{conn: secure, request: func(c *h2Conn, stream uint32) bool {
-			forge := func() {
-				for before := stream; before > 2; before -= 2 {
-					c.fail(before-2, "404")
-				}
+	address := listenHTTP2(t, func(c *h2Conn, stream uint32) bool {
+		forge := func() {
+			for before := stream; before > 2; before -= 2 {
+				c.fail(before-2, "404")
 			}
-			forge()
-			if len(c.bodies[stream]) > 0 {
-				posts.Add(1)
-				c.write(frameReset, 0, stream, []byte{0, 0, 0, codeInternal})
-			} else {
-				reads.Add(1)
-				c.respond(stream, found)
-			}
-			forge()
-			return true
-		}}).serve()
+		}
+		forge()
+		if len(c.bodies[stream]) > 0 {
+			posts.Add(1)
+			c.write(frameReset, 0, stream, []byte{0, 0, 0, codeInternal})
+		} else {
+			reads.Add(1)
+			c.respond(stream, found)
+		}
+		forge()
+		return true
 	})
 	log := fake.Must(idempotency.NewLog(agedStore{store.NewMemory()}, nil))
-	client := wire.NewClient(t, "https://"+address, lending.WithIdempotency(log),
-		lending.WithTokenSource(lending.StaticToken("t")))
+	client := wire.NewClient(t, address, lending.WithIdempotency(log), withToken)
 	const times = 50
 	for i := range times {
 		ctx := idempotency.WithCheck(lending.WithIdempotencyKey(t.Context(), fmt.Sprint("key-", i)),

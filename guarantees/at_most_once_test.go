@@ -167,14 +167,16 @@ func TestConformanceThroughProxy(t *testing.T) {
 func tryAll(t *testing.T, trials []*trial, atOnce int) {
 	t.Helper()
 	require.Greater(t, len(trials), 200)
-	foreign := newStranger(t)
+	var visits atomic.Int32
+	t.Cleanup(func() { assert.Zero(t, visits.Load(), "connections to a host that a redirect named") })
+	foreign := wire.ListenRaw(t, func(net.Conn) { visits.Add(1) })
 	queue := make(chan *trial)
 	var workers sync.WaitGroup
 	work := func(trials <-chan *trial) {
 		listener := listenTCP(t) // another for each trial would cost as much as the trial
 		defer listener.Close()
 		for tr := range trials {
-			tr.run(t, listener, foreign.Addr())
+			tr.run(t, listener, foreign)
 		}
 	}
 	for range atOnce * runtime.GOMAXPROCS(0) {
@@ -194,7 +196,6 @@ func tryAll(t *testing.T, trials []*trial, atOnce int) {
 	close(queue)
 	workers.Wait()
 	t.Logf("%d trials in %s", len(trials), time.Since(start).Round(time.Millisecond))
-	assert.Zero(t, foreign.Close(), "connections to a host that a redirect named")
 }
 
 func conformanceTrials(t *testing.T, doored bool) []*trial {
@@ -407,39 +408,4 @@ func (s *faultServer) Write(line []byte) (int, error) {
 		s.starved.Store(true)
 	}
 	return len(line), nil
-}
-
-// stranger is a host that no call may reach.
-type stranger struct {
-	listener net.Listener
-	visits   atomic.Int32
-	done     chan struct{}
-}
-
-func newStranger(t *testing.T) *stranger {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &stranger{listener: listener, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		for {
-			conn, err := s.listener.Accept()
-			if err != nil {
-				return
-			}
-			s.visits.Add(1)
-			_ = conn.Close()
-		}
-	}()
-	return s
-}
-
-func (s *stranger) Addr() string { return s.listener.Addr().String() }
-
-// Close returns how many visits there were.
-func (s *stranger) Close() int {
-	_ = s.listener.Close()
-	<-s.done
-	return int(s.visits.Load())
 }

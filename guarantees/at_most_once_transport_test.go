@@ -43,10 +43,10 @@ func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 				below.Protocols.SetHTTP1(f.Client == "")
 				below.Protocols.SetUnencryptedHTTP2(f.Client == "h2c")
 				defer below.CloseIdleConnections()
-				client := benchmarkClient(t, service.URL(),
-					&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				client := wire.NewClient(t, service.URL(), withToken,
+					withTransport(func(r *http.Request) (*http.Response, error) {
 						return below.RoundTrip(r.WithContext(t.Context()))
-					})})
+					}))
 				require.NoError(t, service.warm(t.Context(), client))
 				require.ErrorIs(t, second(catalog.Calls[name](t.Context(), client)), lending.ErrOutcomeUnknown)
 				assert.EqualValues(t, 1, service.arrivals.Load())
@@ -110,7 +110,7 @@ func TestClientSpeaksHTTP2IfItCan(t *testing.T) {
 			}
 			server.StartTLS()
 			defer server.Close()
-			client := wire.NewClient(t, server.URL, append(test.opts, lending.WithTokenSource(lending.StaticToken("t")))...)
+			client := wire.NewClient(t, server.URL, append(test.opts, withToken)...)
 			for _, c := range calls {
 				require.NoError(t, c.call(t.Context(), client), c.name)
 			}
@@ -127,7 +127,7 @@ func TestClientSpeaksHTTP2IfItCan(t *testing.T) {
 // not all.
 func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 	var arrivals atomic.Int32
-	twice := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	twice := withTransport(func(r *http.Request) (*http.Response, error) {
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
 			return resp, err
@@ -140,7 +140,7 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		arrivals.Add(1)
 		wire.Answer(http.StatusServiceUnavailable, "{}")(w, r)
-	}, lending.WithHTTPClient(&http.Client{Transport: twice}))
+	}, twice)
 	for range 2000 {
 		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "the request twice")
 	}
@@ -152,7 +152,7 @@ func TestTransportMayCallOthers(t *testing.T) {
 	var arrivals, asked atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
 	defer other.Close()
-	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := withTransport(func(r *http.Request) (*http.Response, error) {
 		for range 2 {
 			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL,
 				strings.NewReader("grant"))
@@ -170,7 +170,7 @@ func TestTransportMayCallOthers(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		arrivals.Add(1)
 		wire.Answer(http.StatusBadRequest, "{}")(w, r)
-	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
+	}, transport)
 	for range 3 {
 		assert.Equal(t, lending.OutcomeRejected,
 			lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
@@ -186,8 +186,8 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 	defer service.Close()
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	defer transport.CloseIdleConnections()
-	client := benchmarkClient(t, service.URL(),
-		&http.Client{Transport: rewriting(transport, "Idempotency-Key", "User-Agent", "Host")})
+	client := wire.NewClient(t, service.URL(), withToken,
+		withTransport(rewriting(transport, "Idempotency-Key", "User-Agent", "Host")))
 	require.NoError(t, service.warm(t.Context(), client))
 	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
 	assert.EqualValues(t, 1, service.arrivals.Load())
@@ -200,14 +200,12 @@ func TestTwoCopiesLeaveDoubt(t *testing.T) {
 		want   lending.Outcome
 	}{{400, lending.OutcomeUnknown}, {401, lending.OutcomeUnknown}, {200, lending.OutcomeDone}} {
 		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
-			transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			_, err := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
 				for range 2 {
 					httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
 				}
 				return wire.Reply(test.status, "{")(r)
-			})
-			_, err := benchmarkClient(t, "https://lending.example",
-				&http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
+			}).Applications.CreateCustomer(t.Context(), fake.Ada())
 			require.Error(t, err)
 			assert.Equal(t, test.want, lending.OutcomeOf(err), err)
 		})
@@ -219,17 +217,13 @@ func TestTwoCopiesLeaveDoubt(t *testing.T) {
 func TestMutatingGETHasNoBody(t *testing.T) {
 	t.Parallel()
 	var data, arrived atomic.Int32
-	client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
-		secure := tlsHTTP2(conn)
-		defer secure.Close()
-		(&h2Conn{conn: secure, request: func(c *h2Conn, stream uint32) bool {
-			arrived.Add(1)
-			if _, ok := c.bodies[stream]; ok {
-				data.Add(1)
-			}
-			c.respond(stream, `{}`)
-			return true
-		}}).serve()
+	client := wire.NewClient(t, listenHTTP2(t, func(c *h2Conn, stream uint32) bool {
+		arrived.Add(1)
+		if _, ok := c.bodies[stream]; ok {
+			data.Add(1)
+		}
+		c.respond(stream, `{}`)
+		return true
 	}), withToken)
 	names := []string{
 		"Applications.Process", "Applications.UpdateCustomerData", "Applications.UpdateData", "Applications.UpdateName",

@@ -6,8 +6,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -21,10 +19,8 @@ import (
 func BenchmarkKeyedMutation(b *testing.B) {
 	server := httptest.NewServer(wire.Answer(http.StatusOK, "true"))
 	defer server.Close()
-	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+	client := wire.NewClient(b, server.URL, withToken,
 		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
-	require.NoError(b, err)
-	defer client.Close()
 	n := 0
 	versus(b,
 		func() error { return client.Applications.Cancel(background, catalog.Application) },

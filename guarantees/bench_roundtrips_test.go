@@ -2,7 +2,6 @@ package guarantees_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -109,16 +108,11 @@ func BenchmarkRoundTrips(b *testing.B) {
 // clientOver returns a client with HTTP/2, or without.
 func clientOver(b *testing.B, address string, http1 bool) *lending.Client {
 	b.Helper()
-	opts := []lending.Option{
-		lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
-	}
+	opts := []lending.Option{withToken, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))}
 	if http1 {
 		opts = append(opts, lending.WithoutHTTP2())
 	}
-	client, err := lending.New("https://"+address, opts...)
-	require.NoError(b, err)
-	return client
+	return wire.NewClient(b, "https://"+address, opts...)
 }
 
 // kept returns a call of net/http with kept connections.
@@ -128,19 +122,9 @@ func kept(server *httptest.Server, address string) func() error {
 	transport.Protocols.SetHTTP1(true)
 	transport.TLSClientConfig.NextProtos = nil
 	body := []byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com"}`)
+	hc := &http.Client{Transport: transport}
 	return func() error {
-		ctx, cancel := context.WithTimeout(background, time.Minute)
-		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		resp, err := transport.RoundTrip(r)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		return second(io.Copy(io.Discard, resp.Body))
+		return send(hc, http.MethodPost, "https://"+address+"/", bytes.NewReader(body), readWhole)
 	}
 }
 
@@ -148,25 +132,15 @@ func kept(server *httptest.Server, address string) func() error {
 // connects at once, so the first bytes of a connection wait for its round trip too.
 func slowNetwork(b *testing.B, address string, roundTrip time.Duration) string {
 	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			service, err := net.Dial("tcp", address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			go forward(service, client, roundTrip/2, roundTrip)
-			go forward(client, service, roundTrip/2, 0)
+	return wire.ListenRaw(b, func(client net.Conn) {
+		service, err := net.Dial("tcp", address)
+		if err != nil {
+			return
 		}
-	}()
-	return listener.Addr().String()
+		defer service.Close()
+		go forward(service, client, roundTrip/2, roundTrip)
+		forward(client, service, roundTrip/2, 0)
+	})
 }
 
 // forward copies from one connection to the other, each part after the delay, and the first part

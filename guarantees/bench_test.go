@@ -133,14 +133,10 @@ func portfolio(total int) memory {
 
 func benchmarkClient(tb testing.TB, url string, hc *http.Client) *lending.Client {
 	tb.Helper()
-	opts := []lending.Option{lending.WithTokenSource(lending.StaticToken("test-token"))}
-	if hc != nil {
-		opts = append(opts, lending.WithHTTPClient(hc))
+	if hc == nil {
+		return wire.NewClient(tb, url, withToken)
 	}
-	client, err := lending.New(url, opts...)
-	require.NoError(tb, err)
-	tb.Cleanup(client.Close)
-	return client
+	return wire.NewClient(tb, url, withToken, lending.WithHTTPClient(hc))
 }
 
 var benchmarkID = uuid.MustParse("11111111-2222-3333-4444-555555555555")
@@ -197,23 +193,30 @@ func expect(ok bool, err error) error {
 	return err
 }
 
-// fetch is the floor of a read: a GET with the deadline of the library's reads. use takes the
-// response.
-func fetch(hc *http.Client, url string, use func(io.Reader) error) error {
+// send is the floor of a call: a request with the deadline of the library. use takes the response.
+func send(hc *http.Client, method, url string, content io.Reader, use func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, method, url, content)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Authorization", "Bearer test-token")
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := hc.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	return expect(resp.StatusCode == http.StatusOK, use(resp.Body))
+}
+
+// fetch is the floor of a read.
+func fetch(hc *http.Client, url string, use func(io.Reader) error) error {
+	return send(hc, http.MethodGet, url, nil, use)
 }
 
 // decode decodes a response for the floors.
@@ -447,21 +450,10 @@ func encodeDocument(content []byte) []byte {
 }
 
 func postBody(url string, body []byte) error {
-	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer test-token")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	return expect(string(got) == "true", err)
+	return send(http.DefaultClient, http.MethodPost, url, bytes.NewReader(body), func(answer io.Reader) error {
+		got, err := io.ReadAll(answer)
+		return expect(string(got) == "true", err)
+	})
 }
 
 // BenchmarkMutations sends mutations in a row. The floor is a POST of net/http with the same
@@ -531,25 +523,11 @@ func postCommand(hc *http.Client, url string, body, into any) error {
 		}
 		content = bytes.NewReader(text)
 	}
-	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, content)
-	if err != nil {
+	return send(hc, http.MethodPost, url, content, func(answer io.Reader) error {
+		got, err := io.ReadAll(answer)
+		if into != nil && err == nil {
+			err = json.Unmarshal(got, into)
+		}
 		return err
-	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("Authorization", "Bearer test-token")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := hc.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	if into != nil && err == nil {
-		err = json.Unmarshal(got, into)
-	}
-	return expect(resp.StatusCode == http.StatusOK, err)
+	})
 }

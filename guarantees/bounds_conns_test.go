@@ -89,7 +89,6 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 			return err
 		}
 	}
-	token := lending.WithTokenSource(lending.StaticToken("test-token"))
 	for _, test := range []struct {
 		name    string
 		of      func(*lending.Client) func(context.Context) error
@@ -100,7 +99,7 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			service := newStalling(t)
-			client := wire.NewClient(t, service.url, token)
+			client := wire.NewClient(t, service.url, withToken)
 			ctx, giveUp := context.WithCancel(t.Context())
 			var open int32
 			ended := service.outcomes(test.n, test.most, func() error { return test.of(client)(ctx) }, func() {
@@ -116,7 +115,7 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 		})
 		t.Run(test.name+" that go on", func(t *testing.T) {
 			service := newStalling(t)
-			client := wire.NewClient(t, service.url, token)
+			client := wire.NewClient(t, service.url, withToken)
 			call := func() (err error) {
 				for err = test.of(client)(t.Context()); dialTimedOut(err); { // by a busy machine
 					err = test.of(client)(t.Context())
@@ -177,7 +176,7 @@ func TestCallsOverHTTP2AreBounded(t *testing.T) {
 	for _, givesUp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gives up %t", givesUp), func(t *testing.T) {
 			service, most := newStallingHTTP2(t)
-			call := cancelOn(wire.NewClient(t, service.url, lending.WithTokenSource(lending.StaticToken("test-token"))))
+			call := cancelOn(wire.NewClient(t, service.url, withToken))
 			ctx, giveUp := context.WithCancel(t.Context())
 			defer giveUp()
 			go func() { service.goOn <- struct{}{} }()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,11 +27,7 @@ func TestMutationWithoutAKeyCostsNothingMore(t *testing.T) {
 		t.Skip("the race detector changes how much is allocated")
 	}
 	allocated := func(opts ...lending.Option) float64 {
-		client, err := lending.New("https://service.example",
-			append(opts, lending.WithTokenSource(lending.StaticToken("test-token")),
-				lending.WithHTTPClient(&http.Client{Transport: always("true")}))...)
-		require.NoError(t, err)
-		defer client.Close()
+		client := wire.InMemory(t, always("true").RoundTrip, opts...)
 		return testing.AllocsPerRun(500, func() {
 			require.NoError(t, client.Applications.Cancel(background, catalog.Application))
 		})
@@ -83,16 +78,12 @@ func TestKeyCostsTwoWrites(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusInternalServerError} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			id := lending.ApplicationID(uuid.New())
-			server := httptest.NewServer(wire.Answer(status, "true"))
-			client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+			client := wire.InMemory(t, wire.Reply(status, "true"),
 				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-			require.NoError(t, err)
 			costs(client, id, 1, 2)
 			if status == http.StatusOK {
 				costs(client, id, 1, 0)
 			}
-			client.Close()
-			server.Close()
 		})
 	}
 }

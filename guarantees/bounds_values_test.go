@@ -229,11 +229,11 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 // handOver sends the dangerous value with this name, and returns the result.
 func handOver(name string) string {
 	sent := false
-	client, err := lending.New("https://service.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	client, err := lending.New("https://service.example", withToken,
+		withTransport(func(r *http.Request) (*http.Response, error) {
 			sent = true
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
-		})}))
+		}))
 	if err == nil {
 		err = client.Approval.AddCompanyDetails(background, catalog.Application,
 			lending.CompanyDataRequest{Extra: dangerous[name].extra()})

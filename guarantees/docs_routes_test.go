@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"go/ast"
 	"go/doc"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ import (
 // TestRoutesAreDocumented compares docs/routes.md with the routes, the OpenAPI description, the comments and
 // the Examples.
 func TestRoutesAreDocumented(t *testing.T) {
-	const path = "../docs/routes.md"
+	const page = "../docs/routes.md"
 	routes := catalog.Routes(t)
 	retries, comments, examples := retriesOf(t), commentsOfMethods(t), examplesOfMethods(t)
 	text, group := strings.Builder{}, ""
@@ -49,9 +48,9 @@ func TestRoutesAreDocumented(t *testing.T) {
 			retries[r.Path], cmp.Or(tells, "-"), cmp.Or(examples[name], "-"))
 	}
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+		require.NoError(t, os.WriteFile(page, []byte(text.String()), 0o600))
 	}
-	written, err := os.ReadFile(path)
+	written, err := os.ReadFile(page)
 	require.NoError(t, err)
 	assert.Equal(t, text.String(), string(written),
 		"to write it anew: go test ./guarantees -run RoutesAreDocumented -update")
@@ -70,40 +69,14 @@ func retriesOf(t *testing.T) map[string]string {
 	return found
 }
 
-// rootFiles parses the files of the root package, of the code or of the tests.
-func rootFiles(t *testing.T, tests bool) map[string]*ast.File {
-	t.Helper()
-	entries, err := os.ReadDir("..")
-	require.NoError(t, err)
-	fset, files := token.NewFileSet(), map[string]*ast.File{}
-	for _, entry := range entries {
-		if name := entry.Name(); strings.HasSuffix(name, ".go") && strings.HasSuffix(name, "_test.go") == tests {
-			files[name], err = parser.ParseFile(fset, "../"+name, nil, parser.ParseComments)
-			require.NoError(t, err)
-		}
-	}
-	return files
-}
-
 // commentsOfMethods returns the first sentence of each method of a service, without its name.
 func commentsOfMethods(t *testing.T) map[string]string {
 	t.Helper()
-	files := rootFiles(t, false)
-	link, found := regexp.MustCompile(`\[\*?([\w.]+)\]`), map[string]string{}
-	for _, file := range files {
-		for _, declaration := range file.Decls {
-			f, ok := declaration.(*ast.FuncDecl)
-			if !ok || f.Recv == nil || f.Doc == nil {
-				continue
-			}
-			if pointer, ok := f.Recv.List[0].Type.(*ast.StarExpr); ok {
-				service, isService := strings.CutSuffix(fmt.Sprint(pointer.X), "Service")
-				sentence := strings.TrimPrefix(new(doc.Package).Synopsis(f.Doc.Text()), f.Name.Name+" ")
-				if isService {
-					found[service+"."+f.Name.Name] = link.ReplaceAllString(sentence, "$1")
-				}
-			}
-		}
+	link, found := regexp.MustCompile(`\[\*?([\w.]+)\]`), methodDocs(t)
+	for name, comment := range found {
+		_, method, _ := strings.Cut(name, ".")
+		sentence := strings.TrimPrefix(new(doc.Package).Synopsis(comment), method+" ")
+		found[name] = link.ReplaceAllString(sentence, "$1")
 	}
 	return found
 }
@@ -111,10 +84,12 @@ func commentsOfMethods(t *testing.T) map[string]string {
 // examplesOfMethods returns for each method of a service the name of the first Example that calls the method.
 func examplesOfMethods(t *testing.T) map[string]string {
 	t.Helper()
-	files := rootFiles(t, true)
 	found := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		for _, declaration := range files[name].Decls {
+	eachFile(t, func(name, text string) {
+		if path.Dir(name) != "." || !strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		for _, declaration := range parsed(t, name, text).Decls {
 			f, ok := declaration.(*ast.FuncDecl)
 			if !ok || !strings.HasPrefix(f.Name.Name, "Example") {
 				continue
@@ -129,6 +104,6 @@ func examplesOfMethods(t *testing.T) map[string]string {
 				return true
 			})
 		}
-	}
+	})
 	return found
 }

@@ -59,13 +59,10 @@ func FuzzBaseURL(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, base string) {
 		var sent *url.URL
-		client, err := lending.New(base, lending.WithTokenSource(lending.StaticToken("t")),
-			lending.WithHTTPClient(&http.Client{
-				Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-					sent = r.URL
-					return wire.Reply(200, `"Open"`)(r)
-				}),
-			}))
+		client, err := lending.New(base, withToken, withTransport(func(r *http.Request) (*http.Response, error) {
+			sent = r.URL
+			return wire.Reply(200, `"Open"`)(r)
+		}))
 		if err != nil {
 			if len(base) > 12 {
 				assert.NotContains(t, err.Error(), base)
@@ -100,15 +97,12 @@ func FuzzPath(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, account string) {
 		var sent *url.URL
-		client, err := lending.New("https://lending.example/pre%2Ffix",
-			lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(&http.Client{
-				Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-					sent = r.URL
-					return wire.Reply(200, "")(r)
-				}),
+		client := wire.NewClient(t, "https://lending.example/pre%2Ffix", withToken,
+			withTransport(func(r *http.Request) (*http.Response, error) {
+				sent = r.URL
+				return wire.Reply(200, "")(r)
 			}))
-		require.NoError(t, err)
-		err = client.Approval.SetPrimaryBankAccount(t.Context(), catalog.Application, account)
+		err := client.Approval.SetPrimaryBankAccount(t.Context(), catalog.Application, account)
 		if err != nil {
 			var argument *lending.ArgumentError
 			require.ErrorAs(t, err, &argument)

@@ -23,6 +23,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -124,13 +125,6 @@ func reading(fault lendingtest.Fault) func(*desk) error {
 	}
 }
 
-func answering(body string) func(w http.ResponseWriter, _ *http.Request) {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(body))
-	}
-}
-
 func given(err error) func(*desk) error { return func(*desk) error { return err } }
 
 type answersItself struct{ next lending.Next }
@@ -186,7 +180,7 @@ var nextTests = []struct {
 	{"read cut", "", reading(lendingtest.Fault{CutBody: 1}), retry},
 	{"read too large", "ErrTooLarge", given(fmt.Errorf("read: %w", lending.ErrTooLarge)), stop},
 	{"read that does not decode", "", func(d *desk) error {
-		d.Answer(fake.ListRoute, answering(`7`))
+		d.Answer(fake.ListRoute, wire.Answer(200, `7`))
 		_, err := d.client.Applications.ListByCustomer(d.ctx, d.customer)
 		return err
 	}, retry},
@@ -226,11 +220,11 @@ var nextTests = []struct {
 	{"cut", "", creating("", lendingtest.Fault{CutBody: 5}), person},
 	{"cut with a key", "", creating("k", lendingtest.Fault{CutBody: 5}), retry},
 	{"whole and unreadable with a key", "Error", func(d *desk) error {
-		d.Answer(nextCreate, answering(`{"id": 7}`))
+		d.Answer(nextCreate, wire.Answer(200, `{"id": 7}`))
 		return d.create("k")
 	}, retry}, // the check of the next call finds the id
 	{"record of a mutation that does not decode", "DecodeError", func(d *desk) error {
-		d.Answer(invoiceRoute, answering(`{"count": "hush"}`))
+		d.Answer(invoiceRoute, wire.Answer(200, `{"count": "hush"}`))
 		record := fake.Must(d.client.Calculation.Invoice(d.ctx, d.application, fake.Invoice()))
 		return record.Decode(&struct{ Count int }{})
 	}, person},
@@ -391,7 +385,7 @@ func TestNextOfEveryError(t *testing.T) {
 func TestReadIsNeverDone(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		d := newDesk(t, service)
-		d.Answer(invoiceRoute, answering(`{"count": "hush"}`))
+		d.Answer(invoiceRoute, wire.Answer(200, `{"count": "hush"}`))
 		client := d.client
 		d.client = fake.Must(lending.New("http://127.0.0.1", lending.WithTokenSource(tokenFunc(func() (lending.Token, error) {
 			record := fake.Must(client.Calculation.Invoice(d.ctx, d.application, fake.Invoice()))

@@ -48,15 +48,13 @@ func TestNoCauseIsShown(t *testing.T) {
 		fail func(*testing.T, error) error
 	}{
 		{"transport", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", withToken,
-				withTransport(func(*http.Request) (*http.Response, error) { return nil, cause }))
+			client := wire.InMemory(t, func(*http.Request) (*http.Response, error) { return nil, cause })
 			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"body of an answer", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", withToken,
-				withTransport(func(*http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(failingReader{cause})}, nil
-				}))
+			client := wire.InMemory(t, func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(failingReader{cause})}, nil
+			})
 			_, err := client.Applications.Process(t.Context(), catalog.Application)
 			return err
 		}},

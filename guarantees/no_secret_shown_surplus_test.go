@@ -68,7 +68,7 @@ func readBesideSurplus(t *testing.T, scheme string) {
 		}
 		surplus(conn, late)
 		ended <- struct{}{}
-	}), lending.WithTokenSource(lending.StaticToken("t")))
+	}), withToken)
 	const reads = 50
 	for range reads {
 		want := uuid.New().String()

@@ -433,7 +433,7 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer, begins *sync.Map) error {
 	defer cancel()
 	var told error
 	opts := []lending.Option{
-		lending.WithTokenSource(lending.StaticToken("test-token")),
+		withToken,
 		lending.WithLogger(slog.New(slog.NewJSONHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithLogger(slog.New(slog.NewTextHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		wire.Attempts(func(_ context.Context, a lending.Call) {
@@ -583,15 +583,12 @@ func TestTokenWithControlBytesIsRefused(t *testing.T) {
 		"c4n4ry\x7f", "cánáry", "c4n4ry\t",
 	} {
 		t.Run(token, func(t *testing.T) {
-			client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken(token)),
-				lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response,
-					error,
-				) {
+			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken(token)),
+				withTransport(func(*http.Request) (*http.Response, error) {
 					t.Errorf("sent a token %q", token)
 					return nil, io.EOF
-				})}))
-			require.NoError(t, err)
-			err = client.Applications.Cancel(t.Context(), catalog.Application)
+				}))
+			err := client.Applications.Cancel(t.Context(), catalog.Application)
 			require.Error(t, err)
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			var shown bytes.Buffer

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -230,19 +229,17 @@ func TestObserversNest(t *testing.T) {
 		}
 	}
 	silent := func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return nil, nil }
-	client := wire.NewClient(t, "https://lending.example", withToken,
-		lending.WithObserver(nest("outer call"), nest("outer attempt")),
+	client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+		told = append(told, fmt.Sprint("sent in ", values(r.Context())))
+		return wire.Reply(200, `"Open"`)(r)
+	}, lending.WithObserver(nest("outer call"), nest("outer attempt")),
 		lending.WithObserver(silent, silent), lending.WithObserver(nest("inner call"), nest("inner attempt")),
 		lending.WithHeader(func(ctx context.Context, _ http.Header) {
 			told = append(told, fmt.Sprint("header in ", values(ctx)))
 		}),
 		lending.WithLogger(slog.New(recorder(func(ctx context.Context, _ slog.Record) {
 			told = append(told, fmt.Sprint("logged in ", values(ctx)))
-		}))),
-		withTransport(func(r *http.Request) (*http.Response, error) {
-			told = append(told, fmt.Sprint("sent in ", values(r.Context())))
-			return wire.Reply(200, `"Open"`)(r)
-		}))
+		}))))
 	_, err := client.Applications.Status(t.Context(), catalog.Application)
 	require.NoError(t, err)
 	all := "[outer call inner call outer attempt inner attempt]"
@@ -262,20 +259,18 @@ func TestObserverCannotTakeTheLimitsAway(t *testing.T) {
 	for _, ctx := range []context.Context{t.Context(), ended} {
 		replace := func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return ctx, nil }
 		var arrivals int
-		client := wire.NewClient(t, "https://lending.example", withToken, lending.WithObserver(nil, replace),
-			withTransport(func(r *http.Request) (*http.Response, error) {
-				arrivals++
-				_, limited := r.Context().Deadline()
-				assert.True(t, limited)
-				assert.NoError(t, r.Context().Err())
-				trace := httptrace.ContextClientTrace(r.Context())
-				for range 2 { // as a transport that repeats the request
-					trace.GotConn(httptrace.GotConnInfo{})
-					trace.WroteHeaderField("User-Agent", r.Header["User-Agent"])
-				}
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}))
+		client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+			arrivals++
+			_, limited := r.Context().Deadline()
+			assert.True(t, limited)
+			assert.NoError(t, r.Context().Err())
+			trace := httptrace.ContextClientTrace(r.Context())
+			for range 2 { // as a transport that repeats the request
+				trace.GotConn(httptrace.GotConnInfo{})
+				trace.WroteHeaderField("User-Agent", r.Header["User-Agent"])
+			}
+			return stalls(r)
+		}, lending.WithObserver(nil, replace))
 		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "the request twice")
 		assert.Equal(t, 1, arrivals)
 	}
@@ -284,17 +279,16 @@ func TestObserverCannotTakeTheLimitsAway(t *testing.T) {
 // A call that ends with a panic of a caller's function is no success, and all observers see its
 // end.
 func TestCallObserversSeeAPanic(t *testing.T) {
-	torn := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	torn := withTransport(func(r *http.Request) (*http.Response, error) {
 		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
 		panic("torn")
 	})
-	token := lending.WithTokenSource(lending.StaticToken("t"))
 	for _, test := range []struct {
 		want    lending.Outcome
 		options []lending.Option
 	}{
 		{lending.OutcomeNotSent, []lending.Option{lending.WithTokenSource(tornSource{})}},
-		{lending.OutcomeUnknown, []lending.Option{token, lending.WithHTTPClient(&http.Client{Transport: torn})}},
+		{lending.OutcomeUnknown, []lending.Option{withToken, torn}},
 	} {
 		t.Run(fmt.Sprint(test.want), func(t *testing.T) {
 			var seen callLog
@@ -314,7 +308,7 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	}
 
 	var seen callLog
-	client := wire.NewClient(t, "https://lending.example", token, lending.WithObserver(seen.begin, nil),
+	client := wire.NewClient(t, "https://lending.example", withToken, lending.WithObserver(seen.begin, nil),
 		lending.WithObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
 			panic("torn")
 		}, nil))
@@ -327,17 +321,13 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 // reads are checks.
 func TestObserversSeeIdempotency(t *testing.T) {
 	const route = "POST /api/Application/create-customer"
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New()
-		defer service.Close()
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		var told []string
 		tell := func(kind, route string, log string, more any) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), log, more))
 		}
 		type end = func(lending.Call)
-		client := wire.NewClient(t, "https://lending.example",
-			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+		client := fake.SignIn(t, service, nil,
 			lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
 			lending.WithObserver(func(ctx context.Context, begun lending.Call) (context.Context, end) {
 				if begun.Idempotency != idempotency.ActionCheck {

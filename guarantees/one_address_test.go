@@ -87,8 +87,7 @@ func TestOptionsRefuseNothing(t *testing.T) {
 			assert.ErrorContains(t, err, test.name)
 		})
 	}
-	token := lending.WithTokenSource(lending.StaticToken("t"))
-	_, err := lending.New("https://lending.example", token, token) //nolint:gocritic // twice is the point
+	_, err := lending.New("https://lending.example", withToken, withToken) //nolint:gocritic // twice is the point
 	assert.ErrorContains(t, err, "together with another source")
 }
 

@@ -89,11 +89,7 @@ func (e exchange) bytes() string {
 // play serves the response to each request, and returns the address.
 func (e exchange) play(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	serve := func(conn net.Conn) {
-		defer conn.Close()
+	return "http://" + wire.ListenRaw(t, func(conn net.Conn) {
 		for in := bufio.NewReader(conn); ; {
 			r, err := http.ReadRequest(in)
 			if err != nil {
@@ -104,17 +100,7 @@ func (e exchange) play(t *testing.T) string {
 				return
 			}
 		}
-	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go serve(conn)
-		}
-	}()
-	return "http://" + listener.Addr().String()
+	})
 }
 
 // method returns the method of the route, or a mutation without a response body for another path.

@@ -167,13 +167,12 @@ func with(base verdicts, more verdicts) verdicts {
 // client does not accept an earlier success as the success of an upload.
 func afterRequest(t *testing.T, answer wire.RoundTripper, opts ...lending.Option) *lending.Client {
 	t.Helper()
-	return wire.NewClient(t, "https://lending.example", append(opts, withToken,
-		withTransport(func(r *http.Request) (*http.Response, error) {
-			if r.Body != nil {
-				_, _ = io.Copy(io.Discard, r.Body)
-			}
-			return answer(r)
-		}))...)
+	return wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+		if r.Body != nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		return answer(r)
+	}, opts...)
 }
 
 // TestSuccessOfEveryRoute sends each body to each route as a 200, and compares the outcome.

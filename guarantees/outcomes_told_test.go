@@ -136,12 +136,11 @@ func TestErrorsIsAndAsFindTheCause(t *testing.T) {
 		Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
 		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
 	}
-	_, err := benchmarkClient(t, "https://lending.example",
-		&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
-			return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed,
-				&tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
-				&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
-		})}).Applications.Status(t.Context(), catalog.Application)
+	_, err := wire.InMemory(t, func(*http.Request) (*http.Response, error) {
+		return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed,
+			&tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
+			&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
+	}).Applications.Status(t.Context(), catalog.Application)
 	for _, target := range []error{mine, net.ErrClosed, syscall.ECONNREFUSED, os.ErrDeadlineExceeded} {
 		require.ErrorIs(t, err, target)
 	}
@@ -289,7 +288,7 @@ func TestReadRepeatedByNetHTTPIsNotNotSent(t *testing.T) {
 			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"Open"`))
 		}
 	})
-	client := wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
+	client := wire.NewClient(t, "http://"+address, withToken)
 	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	require.NoError(t, err)
 	_, err = client.Applications.Status(t.Context(), catalog.Application)
@@ -332,8 +331,7 @@ func TestTransportWithoutTraceProvesNothing(t *testing.T) {
 		}), lending.OutcomeRejected},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := benchmarkClient(t, "https://lending.example",
-				&http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), catalog.Application)
+			err := wire.InMemory(t, test.transport.RoundTrip).Applications.Cancel(t.Context(), catalog.Application)
 			assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %v", test.name, err)
 		})
 	}
@@ -361,9 +359,8 @@ func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 			_, inner := signIn.Auth.Login(t.Context(),
 				lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 			require.ErrorIs(t, inner, test.want)
-			client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
-			require.NoError(t, err)
-			_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
+			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(failing{inner}))
+			_, err := client.Customers.GetByEmail(t.Context(), "a@example.com")
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			assert.NotErrorIs(t, err, test.want)
 			var failed, nested *lending.Error
@@ -412,8 +409,7 @@ func (f failing) Token(context.Context) (lending.Token, error) { return lending.
 // problemIn returns the problem record of a 400 with this body.
 func problemIn(t *testing.T, body []byte) *lending.ProblemDetails {
 	t.Helper()
-	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithHTTPClient(&http.Client{Transport: wire.Reply(http.StatusBadRequest, string(body))}))
+	client := wire.InMemory(t, wire.Reply(http.StatusBadRequest, string(body)))
 	var failed *lending.Error
 	require.ErrorAs(t, client.Applications.Cancel(t.Context(), catalog.Application), &failed)
 	return failed.Problem

@@ -25,16 +25,13 @@ import (
 
 // inOrder returns a client whose attempts get the responses of the functions in turn, and then the
 // last response again, and the count of the attempts.
-func inOrder(t *testing.T, answers ...wire.RoundTripper) (*lending.Client, *int) {
+func inOrder(t *testing.T, answers ...wire.RoundTripper) (client *lending.Client, attempts *int) {
 	t.Helper()
-	attempts := 0
-	client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-			attempts++
-			return answers[min(attempts, len(answers))-1](r)
-		})}))
-	require.NoError(t, err)
-	return client, &attempts
+	attempts = new(int)
+	return wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+		*attempts++
+		return answers[min(*attempts, len(answers))-1](r)
+	}), attempts
 }
 
 func TestReadIsRetriedAsOftenAsTheOptionSays(t *testing.T) {
@@ -42,11 +39,10 @@ func TestReadIsRetriedAsOftenAsTheOptionSays(t *testing.T) {
 		t.Run(strconv.Itoa(retries), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				attempts := 0
-				client := wire.NewClient(t, "https://lending.example", withToken, lending.WithReadRetries(retries),
-					withTransport(func(r *http.Request) (*http.Response, error) {
-						attempts++
-						return wire.Reply(503, busy)(r)
-					}))
+				client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+					attempts++
+					return wire.Reply(503, busy)(r)
+				}, lending.WithReadRetries(retries))
 				_, err := client.Applications.Status(t.Context(), catalog.Application)
 				require.ErrorContains(t, err, "503")
 				assert.Equal(t, 1+retries, attempts)
@@ -304,7 +300,7 @@ func readAtFaults(
 	transport.Protocols.SetHTTP1(f.Client == "")
 	transport.Protocols.SetUnencryptedHTTP2(f.Client == "h2c")
 	var counted atomic.Int32 // of the last call
-	client := wire.NewClient(t, service.URL(), with(transport), lending.WithTokenSource(lending.StaticToken("t")),
+	client := wire.NewClient(t, service.URL(), with(transport), withToken,
 		lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) { counted.Store(int32(c.Attempts)) }
 		}, nil))
@@ -315,7 +311,7 @@ func readAtFaults(
 
 // In TestStoppedSendIsNotCounted net/http formats the head of a request and cannot write it.
 func TestStoppedSendIsNotCounted(t *testing.T) {
-	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
 		trace := httptrace.ContextClientTrace(r.Context())
 		for r.Context().Err() == nil {
 			trace.GotConn(httptrace.GotConnInfo{})
@@ -323,8 +319,6 @@ func TestStoppedSendIsNotCounted(t *testing.T) {
 		}
 		return nil, r.Context().Err()
 	})
-	client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: transport}),
-		lending.WithTokenSource(lending.StaticToken("t")))
 	_, err := client.Applications.Status(t.Context(), catalog.Application)
 	var failed *lending.Error
 	require.ErrorAs(t, err, &failed)
@@ -335,11 +329,10 @@ func TestStoppedSendIsNotCounted(t *testing.T) {
 // context.
 func TestTimeoutOfTheHTTPClientIsATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+		client := wire.NewClient(t, "https://lending.example", withToken,
 			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(stalls), Timeout: 3 * time.Second}))
-		require.NoError(t, err)
 		start := time.Now()
-		err = client.Applications.Cancel(t.Context(), catalog.Application)
+		err := client.Applications.Cancel(t.Context(), catalog.Application)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		assert.NotErrorIs(t, err, context.Canceled)
 		assert.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -353,11 +346,10 @@ func TestTimeoutOfTheHTTPClientIsATimeout(t *testing.T) {
 // The timer ends with the call.
 func TestTimeoutOfTheHTTPClientLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine waits for ever
-		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+		client := wire.NewClient(t, "https://lending.example", withToken,
 			lending.WithHTTPClient(&http.Client{Transport: wire.Reply(200, `"Open"`), Timeout: 1000 * time.Hour}))
-		require.NoError(t, err)
 		start := time.Now()
-		_, err = client.Applications.Status(t.Context(), catalog.Application)
+		_, err := client.Applications.Status(t.Context(), catalog.Application)
 		require.NoError(t, err)
 		require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
 		synctest.Wait()

@@ -36,11 +36,11 @@ func Listen(t *testing.T, handler http.HandlerFunc) string {
 
 // ListenRaw accepts connections, passes each to handle, closes the connection afterwards and
 // returns host and port.
-func ListenRaw(t *testing.T, handle func(net.Conn)) string {
-	t.Helper()
+func ListenRaw(tb testing.TB, handle func(net.Conn)) string {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -55,8 +55,8 @@ func ListenRaw(t *testing.T, handle func(net.Conn)) string {
 			})
 		}
 	})
-	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
+	tb.Cleanup(serving.Wait)
+	tb.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String()
 }
 
@@ -66,14 +66,21 @@ func Serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lend
 	return NewClient(t, Listen(t, handler), append(opts, lending.WithTokenSource(lending.StaticToken("test-token")))...)
 }
 
+// InMemory returns a client with a token whose requests go to send.
+func InMemory(tb testing.TB, send RoundTripper, opts ...lending.Option) *lending.Client {
+	tb.Helper()
+	return NewClient(tb, "https://lending.example", append(opts, lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithHTTPClient(&http.Client{Transport: send}))...)
+}
+
 // NewClient returns a client and closes the client when the test ends.
-func NewClient(t *testing.T, baseURL string, opts ...lending.Option) *lending.Client {
-	t.Helper()
+func NewClient(tb testing.TB, baseURL string, opts ...lending.Option) *lending.Client {
+	tb.Helper()
 	client, err := lending.New(baseURL, opts...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(client.Close)
+	tb.Cleanup(client.Close)
 	return client
 }
 
