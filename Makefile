@@ -128,7 +128,7 @@ released: proxy ## An empty module gets every module of the last commit offline,
 # The behavior of net/http, encoding/json, crypto and testing/synctest differs between versions of Go, and shows here. A
 # database keeps the same with each version, and the simulations make the same decisions.
 versioned := . ./guarantees ./idempotency/... ./webhook ./internal/...
-slow := ^Test(Conformance|NoValueIsShown|FewOrdersNeedAPerson|RestoredStoreDoesNothingTwice|SuccessOfEveryRoute|StoreHangs|FrozenProcess|TransportThatRepeats|ValuesCannotEnd|ClosedConnections|KeysOverHTTP2|NoErrorOfAForeign|MutationTakesNoLeftover|ClientSpeaksHTTP2)
+slow := ^Test(Conformance|NoValueIsShown|FewOrdersNeedAPerson|RestoredStoreDoesNothingTwice|SuccessOfEveryRoute|StoreHangs|TransportThatRepeats|ValuesCannotEnd|ClosedConnections|KeysOverHTTP2|NoErrorOfAForeign|MutationTakesNoLeftover|ClientSpeaksHTTP2)
 simulated := ^Test(NoValueIsShown|FewOrdersNeedAPerson|RestoredStoreDoesNothingTwice)
 
 versions: ## Run vet with the other Go version that is supported, and the tests of what depends on the version

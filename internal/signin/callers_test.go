@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +22,8 @@ import (
 
 // Whoever comes after the last caller has left does not wait for what that one has ended.
 func TestCallerAfterTheLastOneLeft(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store, stuck := newHookedStore(), make(chan struct{})
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
+		stuck := make(chan struct{})
 		store.before(func(context.Context, string) error { <-stuck; return context.Canceled })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -41,9 +39,7 @@ func TestCallerAfterTheLastOneLeft(t *testing.T) {
 
 // What a sign-in has brought is kept although the one who waited for it has gone.
 func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.at("save", func(ctx context.Context) error { return slowly(ctx, "save") })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -136,24 +132,17 @@ func TestSessionPrintsWhetherItIsSignedIn(t *testing.T) {
 
 type contextKey struct{}
 
-// contexts notes what the transport sees of the callers.
-type contexts struct {
-	http.RoundTripper
-	seen atomic.Int32
-}
-
-func (c *contexts) RoundTrip(r *http.Request) (*http.Response, error) {
-	_, bounded := r.Context().Deadline()
-	if strings.HasSuffix(r.URL.Path, "/login") && (r.Context().Value(contextKey{}) != nil || !bounded) {
-		c.seen.Add(1)
-	}
-	return c.RoundTripper.RoundTrip(r)
-}
-
 func TestFirstCallerLeaves(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		transport := &contexts{RoundTripper: service.Transport()}
-		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: transport}))
+		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{
+			Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				_, bounded := r.Context().Deadline()
+				assert.True(t, bounded)
+				assert.True(t, r.Context().Value(contextKey{}) == nil || !strings.HasSuffix(r.URL.Path, "/login"),
+					"a sign-in has nothing of its first caller's context")
+				return service.Transport().RoundTrip(r)
+			}),
+		}))
 		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Second})
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -173,7 +162,6 @@ func TestFirstCallerLeaves(t *testing.T) {
 		}
 		all.Wait()
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		assert.Zero(t, transport.seen.Load(), "a sign-in has nothing of its first caller's context")
 	})
 }
 
@@ -239,10 +227,8 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 
 // A caller whose context has ended begins no sign-in.
 func TestSignInWithAnEndedContext(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.before(func(_ context.Context, step string) error { t.Error(step); return nil })
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, _, err := takeToken(ctx, client)

@@ -119,6 +119,7 @@ func TestTokenEndsByEitherClock(t *testing.T) {
 		{"no sleep", 0, 0, "sign-in 1", 0},
 		{"sleep until the token is due", 0, 52 * time.Minute, "sign-in 1", 1},
 		{"sleep until it has expired", 0, 2 * time.Hour, "sign-in 2", 0},
+		{"process stopped until it has expired", 2 * time.Hour, 0, "sign-in 2", 0}, // no timer has fired
 		{"wall clock set back", 59*time.Minute + 55*time.Second, -24 * time.Hour, "sign-in 2", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

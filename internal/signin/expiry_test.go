@@ -33,7 +33,7 @@ func TestAbsurdDate(t *testing.T) {
 			answer := func(body string) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Date", date)
-					replying(body)(w, r)
+					wire.Answer(http.StatusOK, body)(w, r)
 				}
 			}
 			service.Answer(fake.LoginRoute,
@@ -63,9 +63,9 @@ func TestExpiryIsOnOurClock(t *testing.T) {
 	} {
 		runInBubble(t, behind.String(), func(t *testing.T, service *lendingtest.Service) {
 			expires := time.Now().Add(48 * time.Hour)
-			service.Answer(fake.LoginRoute, func(w http.ResponseWriter, r *http.Request) {
+			service.Answer(fake.LoginRoute, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(-behind).UTC().Format(http.TimeFormat))
-				replying(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"t","expiresUTC":%q}`, expires.Format(time.RFC3339)))(w, r)
+				fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":"t","expiresUTC":%q}`, expires.Format(time.RFC3339))
 			})
 			assert.Equal(t, correction, tokenIn(t, fake.SignIn(t, service, nil)).Expires.Sub(expires))
 		})
@@ -195,9 +195,8 @@ func TestTokenThatLivesForCenturies(t *testing.T) {
 // their token has expired.
 func TestSavingDoesNotUseUpTheLifeOfTheToken(t *testing.T) {
 	const life = 20 * time.Second // it is used for 18 s, and refreshed after 12 to 15
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store, took := newHookedStore(), time.Duration(0)
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
+		took := time.Duration(0)
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(15 * time.Second)
 		store.at("save", func(ctx context.Context) error {
@@ -276,7 +275,7 @@ func TestSignInWithoutAnExpiry(t *testing.T) {
 		{"no time", "first", "soon", time.Time{}},
 	} {
 		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
-			service.Answer(fake.LoginRoute, replying(fmt.Sprintf(
+			service.Answer(fake.LoginRoute, wire.Answer(http.StatusOK, fmt.Sprintf(
 				`{"requiresTwoFactor":false,"token":%q,"expiresUTC":%q}`, test.token, test.expires)))
 			client := fake.SignIn(t, service, nil)
 			require.True(t, test.want.Equal(tokenIn(t, client).Expires))

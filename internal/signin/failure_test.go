@@ -13,6 +13,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -111,7 +112,7 @@ func TestRateLimitIsNoRefusal(t *testing.T) {
 func TestEmptySignInIsARefusal(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Answer(fake.LoginRoute, replying(`{"requiresTwoFactor":false,"token":""}`))
+		service.Answer(fake.LoginRoute, wire.Answer(http.StatusOK, `{"requiresTwoFactor":false,"token":""}`))
 		require.ErrorIs(t, read(t.Context(), client), lending.ErrSignInRequired)
 		assert.Equal(t, "rejected", stateOf(t, client).Pause)
 	})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/leak"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -31,14 +33,37 @@ func runInBubble(t *testing.T, name string, test func(*testing.T, *lendingtest.S
 	t.Run(name, func(t *testing.T) { fake.InBubble(t, test, opts...) })
 }
 
-// hookedStore calls a function before each step of a store, which fails if that does.
+// hookedStore calls a function before each step of a store, which fails if that does, and notes what is
+// saved and for how long leases are asked.
 type hookedStore struct {
 	lending.TokenStore
 	hook atomic.Pointer[func(ctx context.Context, step string) error]
+
+	mu      sync.Mutex
+	saved   []lending.StoredToken
+	longest time.Duration // of the leases
 }
 
 func newHookedStore() *hookedStore {
 	return &hookedStore{TokenStore: lending.NewMemoryTokenStore()}
+}
+
+// withStore runs test on fake time, with a client that uses the store.
+func withStore(
+	t *testing.T, test func(*testing.T, *lendingtest.Service, *hookedStore, *lending.Client), opts ...lendingtest.Option,
+) {
+	t.Helper()
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		test(t, service, store, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+	}, opts...)
+}
+
+// twoReplicas returns two clients that share a store.
+func twoReplicas(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials)) (a, b *lending.Client) {
+	t.Helper()
+	store := lending.WithTokenStore(lending.NewMemoryTokenStore())
+	return fake.SignIn(t, service, change, store), fake.SignIn(t, service, change, store)
 }
 
 func (h *hookedStore) before(hook func(ctx context.Context, step string) error) {
@@ -74,6 +99,9 @@ func (h *hookedStore) Save(ctx context.Context, token lending.StoredToken) error
 	if err := h.call(ctx, "save"); err != nil {
 		return err
 	}
+	h.mu.Lock()
+	h.saved = append(h.saved, token)
+	h.mu.Unlock()
 	return h.TokenStore.Save(ctx, token)
 }
 
@@ -81,6 +109,9 @@ func (h *hookedStore) Acquire(ctx context.Context, owner string, ttl time.Durati
 	if err := h.call(ctx, "acquire"); err != nil {
 		return 0, err
 	}
+	h.mu.Lock()
+	h.longest = max(h.longest, ttl)
+	h.mu.Unlock()
 	return h.TokenStore.Acquire(ctx, owner, ttl)
 }
 
@@ -126,17 +157,6 @@ func slowly(ctx context.Context, _ string) error {
 	case <-time.After(time.Second):
 		return nil
 	}
-}
-
-// leases notes for how long leases are asked.
-type leases struct {
-	lending.TokenStore
-	longest atomic.Int64
-}
-
-func (l *leases) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	l.longest.Store(max(l.longest.Load(), int64(ttl)))
-	return l.TokenStore.Acquire(ctx, owner, ttl)
 }
 
 // slowAnswers delivers the answers of sign-ins late.
@@ -204,15 +224,8 @@ func withoutCallback(c *lending.Credentials) { c.TwoFactor = nil }
 // scripted answers the sign-in routes with tokens of the test's own.
 func scripted(service *lendingtest.Service, expires, refreshed string) {
 	service.Answer(fake.LoginRoute,
-		replying(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
-	service.Answer(fake.RefreshRoute, replying(fmt.Sprintf("%q", refreshed)))
-}
-
-func replying(body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(body))
-	}
+		wire.Answer(http.StatusOK, fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
+	service.Answer(fake.RefreshRoute, wire.Answer(http.StatusOK, fmt.Sprintf("%q", refreshed)))
 }
 
 func jwt(claims string) string {

@@ -107,16 +107,14 @@ func TestHolderOfTheLease(t *testing.T) {
 // Whoever takes the lease for a refresh and dies must leave the others time for theirs.
 func TestLeaseOfARefreshIsShort(t *testing.T) {
 	const life = 20 * time.Second // it is used for 18 s
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &leases{TokenStore: lending.NewMemoryTokenStore()}
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		require.NoError(t, read(t.Context(), client))
-		store.longest.Store(0)
+		store.longest = 0
 		bubble.Elapse(16 * time.Second)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
 		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
-		assert.LessOrEqual(t, time.Duration(store.longest.Load()), time.Second/2)
+		assert.LessOrEqual(t, store.longest, time.Second/2)
 	}, lendingtest.WithTokenLifetime(life))
 }
 

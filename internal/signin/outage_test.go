@@ -95,9 +95,7 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 
 // The pause that a failing store has caused ends with the first success.
 func TestPauseOfTheStoreEndsWithASuccess(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.fail("", errDown)
 		require.Error(t, read(t.Context(), client))
 		store.fail("", nil)
@@ -156,10 +154,8 @@ func TestTokenThatIsNotKeptIsUsed(t *testing.T) {
 }
 
 func TestNobodySignsInWithoutTheStore(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.fail("", errDown)
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		err := read(t.Context(), client)
 		require.ErrorIs(t, err, errDown)
 		require.ErrorContains(t, err, "token store")
@@ -173,10 +169,8 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 
 // A person's SignIn that meets the sign-in of another caller signs in without the store afterwards.
 func TestSignInBesideACallerWithoutTheStore(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.before(func(context.Context, string) error { bubble.Elapse(time.Second); return errDown })
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		go func() { assert.ErrorIs(t, read(t.Context(), client), errDown) }()
 		synctest.Wait()
 		require.NoError(t, client.Session().SignIn(t.Context()))
@@ -186,10 +180,8 @@ func TestSignInBesideACallerWithoutTheStore(t *testing.T) {
 
 // While the store fails, the sign-in of a person serves all callers, and another person.
 func TestCallersShareTheSignInWithoutTheStore(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.fail("", errDown)
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.ErrorIs(t, read(t.Context(), client), errDown)
 		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Second})
 		for range 2 {
@@ -203,10 +195,8 @@ func TestCallersShareTheSignInWithoutTheStore(t *testing.T) {
 
 // Refusals of tokens that were issued without the store are in a row, too.
 func TestTokensAreRefusedWithoutTheStore(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.fail("", errDown)
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		for range 4 {
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			client.Session().Invalidate(tokenIn(t, client))

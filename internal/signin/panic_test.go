@@ -118,9 +118,7 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 }
 
 func TestLoggerBreaksInTheBackground(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		require.NoError(t, read(t.Context(), client))
 		logging := fake.SignIn(t, service, nil, lending.WithTokenStore(store), lending.WithLogger(slog.New(breaking{})))
 		tokenIn(t, logging)

@@ -62,10 +62,9 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 }
 
 func TestKeepalive(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store, loads := newHookedStore(), new(atomic.Int32)
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
+		loads := new(atomic.Int32)
 		store.at("load", func(context.Context) error { loads.Add(1); return nil })
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		ended := make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- client.Session().Keepalive(ctx) }()

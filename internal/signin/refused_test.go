@@ -23,9 +23,7 @@ import (
 
 // None of several tokens that were refused comes back out of a store that kept one.
 func TestRefusedTokensDoNotComeBack(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		first := tokenIn(t, client)
 		store.fail("", errDown)
 		client.Session().Invalidate(first)
@@ -67,9 +65,7 @@ func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 // A token that is refused to several processes is one failure, not one for each.
 func TestRefusalIsCountedOnce(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		first, second := twoReplicas(t, service, nil)
 		for range 3 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
@@ -86,9 +82,7 @@ func TestRefusalIsCountedOnce(t *testing.T) {
 }
 
 func TestRefusedTokenIsClearedWhileTheClientCloses(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		got := tokenIn(t, client)
 		store.before(slowly)
 		go client.Session().Invalidate(got)
@@ -177,9 +171,7 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 // and the other still uses the token from before.
 func TestReplicaHasTheOlderOfTwoRefusedTokens(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		older := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		newer := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		older, newer := twoReplicas(t, service, nil)
 		require.NoError(t, read(t.Context(), older))
 		require.NoError(t, read(t.Context(), newer))
 		bubble.Elapse(time.Minute)
@@ -198,9 +190,7 @@ func TestReplicaHasTheOlderOfTwoRefusedTokens(t *testing.T) {
 // replica puts a new token in the store each time.
 func TestReadEndsWhileReplicasSignIn(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		client, other := twoReplicas(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		service.Answer(fake.ListRoute, func(w http.ResponseWriter, _ *http.Request) {
 			bubble.Elapse(time.Second)

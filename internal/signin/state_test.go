@@ -65,10 +65,8 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 		},
 	} {
 		runInBubble(t, test.name, func(t *testing.T, service *lendingtest.Service) {
-			store := lending.NewMemoryTokenStore()
 			service.Fail(fake.LoginRoute, test.fault)
-			one := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
-			other := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
+			one, other := twoReplicas(t, service, test.credentials)
 			require.Equal(t, lending.SessionState{}, stateOf(t, one))
 			require.NoError(t, one.Session().Ready(t.Context()), "nothing prevents a sign-in")
 			tried := read(t.Context(), one)
@@ -102,9 +100,7 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 
 func TestStateTellsTheTokensEnd(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		one := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		one, other := twoReplicas(t, service, nil)
 		token, _, err := takeToken(t.Context(), one)
 		require.NoError(t, err)
 		for _, client := range []*lending.Client{one, other} {
@@ -119,9 +115,7 @@ func TestStateTellsTheTokensEnd(t *testing.T) {
 
 func TestStateTellsWhoHasTheLease(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		one := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		one, other := twoReplicas(t, service, nil)
 		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: 10 * time.Second})
 		ended := make(chan struct{}, 2)
 		for _, client := range []*lending.Client{one, other} {
@@ -141,9 +135,7 @@ func TestStateTellsWhoHasTheLease(t *testing.T) {
 }
 
 func TestStateWithoutTheStore(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		store.before(func(context.Context, string) error { return errDown })
 		_, err := client.Session().State(t.Context())
 		require.ErrorContains(t, err, "the token store")
@@ -191,10 +183,9 @@ func TestStateTellsTheLongerPause(t *testing.T) {
 
 // The end of its context ends the look of a State into the store.
 func TestStateEndsWithItsContext(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store, ended := newHookedStore(), make(chan error, 1)
+	withStore(t, func(t *testing.T, service *lendingtest.Service, store *hookedStore, client *lending.Client) {
+		ended := make(chan error, 1)
 		store.at("load", func(ctx context.Context) error { <-ctx.Done(); ended <- ctx.Err(); return ctx.Err() })
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := client.Session().State(ctx)

@@ -2,7 +2,6 @@ package signin_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net/http"
 	"os"
@@ -276,25 +275,12 @@ func TestReplicasShareOneToken(t *testing.T) {
 	})
 }
 
-// notingStore notes until when what is saved is of use.
-type notingStore struct {
-	lending.TokenStore
-	expires []time.Time
-}
-
-func (n *notingStore) Save(ctx context.Context, token lending.StoredToken) error {
-	n.expires = append(n.expires, token.Expires)
-	return n.TokenStore.Save(ctx, token)
-}
-
 func TestStoreIsToldWhenATokenExpires(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &notingStore{TokenStore: lending.NewMemoryTokenStore()}
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+	withStore(t, func(t *testing.T, _ *lendingtest.Service, store *hookedStore, client *lending.Client) {
 		got := tokenIn(t, client)
 		client.Session().Invalidate(got)
-		require.Len(t, store.expires, 2)
-		assert.True(t, got.Expires.Equal(store.expires[0]))
-		assert.True(t, store.expires[1].After(time.Now()), "the memory of failures")
+		require.Len(t, store.saved, 2)
+		assert.True(t, got.Expires.Equal(store.saved[0].Expires))
+		assert.True(t, store.saved[1].Expires.After(time.Now()), "the memory of failures")
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -100,9 +101,7 @@ func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
 
 func TestTwoFactorInTwoProcesses(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := lending.NewMemoryTokenStore()
-		first := fake.SignIn(t, service, withoutCallback, lending.WithTokenStore(store))
-		second := fake.SignIn(t, service, withoutCallback, lending.WithTokenStore(store))
+		first, second := twoReplicas(t, service, withoutCallback)
 		var required *lending.TwoFactorRequiredError
 		for range 120 {
 			for _, client := range []*lending.Client{first, second} {
@@ -147,7 +146,7 @@ func TestWaitForTheCodeMovesNoExpiry(t *testing.T) {
 			behind := time.Now().UTC().Add(-time.Hour)
 			w.Header().Set("Date", behind.Format(http.TimeFormat))
 			expires := behind.Add(30 * time.Minute).Format(time.RFC3339)
-			replying(`{"requiresTwoFactor":false,"token":"t","expiresUTC":"`+expires+`"}`)(w, r)
+			wire.Answer(http.StatusOK, `{"requiresTwoFactor":false,"token":"t","expiresUTC":"`+expires+`"}`)(w, r)
 		})
 		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) {
