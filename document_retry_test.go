@@ -106,7 +106,7 @@ func TestRepeatedUploadIsWhole(t *testing.T) {
 				if test.key != "" {
 					ctx = lending.WithIdempotencyKey(ctx, test.key)
 				}
-				submit := func() error { return client.Applications.SubmitBankStatement(ctx, uploadTo, doc) }
+				submit := func() error { return upload(ctx, client, doc) }
 				err := submit()
 				require.Error(t, err)
 				want := lending.OutcomeNotSent
@@ -154,12 +154,10 @@ func TestBlockedReadIsNotRepeated(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
-					lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
-					lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-						_, err := io.Copy(io.Discard, r.Body)
-						return nil, err
-					})}))
+				client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+					_, err := io.Copy(io.Discard, r.Body)
+					return nil, err
+				}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 				content := blockedFile{bytes.NewReader(file(1000)), make(chan struct{})}
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
@@ -170,7 +168,7 @@ func TestBlockedReadIsNotRepeated(t *testing.T) {
 					time.AfterFunc(time.Minute+test.opens, func() { close(content.open) })
 				}
 				start := time.Now()
-				err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content))
+				err := upload(ctx, client, statement(content))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.LessOrEqual(t, time.Since(start), time.Minute+time.Second)
 				assert.Equal(t, test.retries, lending.NextOf(err).Retry, "%v", err)

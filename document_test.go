@@ -88,7 +88,7 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		{"control in name", lending.Document{Name: "a\nb", Content: four}, "fileName", unsafe, lending.CodeUnsafe},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
+			err := upload(t.Context(), client, test.doc)
 			var argument *lending.ArgumentError
 			require.ErrorAs(t, err, &argument)
 			want := lending.FieldError{Field: test.field, Message: test.message, Code: test.code}
@@ -117,7 +117,7 @@ var errDisk = errors.New("disk: secret/path/123-45-6789.pdf")
 // TestUploadOfABadReaderIsNeverAccepted sends what a reader holds before it lies or
 // fails, at every kind of place, and looks at what the service could make of it.
 func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	const size = 60_000
 	content := file(size)
 	for _, known := range []bool{true, false} {
@@ -150,7 +150,7 @@ func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
 					continue // a good reader
 				}
 				t.Run(fmt.Sprintf("known %t, %s at %d", known, test.name, at), func(t *testing.T) {
-					err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+					err := upload(t.Context(), client, doc)
 					require.ErrorContains(t, err, want)
 					require.NotContains(t, fmt.Sprintf("%+v", err), "123-45-6789")
 					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
@@ -168,9 +168,9 @@ func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
 }
 
 func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
-	client, arrived := documents(t, "true")
-	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-		statement(io.MultiReader(bytes.NewReader(make([]byte, maxDocument)), strings.NewReader("!"))))
+	client, arrived := documents(t)
+	long := io.MultiReader(bytes.NewReader(make([]byte, maxDocument)), strings.NewReader("!"))
+	err := upload(t.Context(), client, statement(long))
 	require.ErrorIs(t, err, lending.ErrTooLarge)
 	require.ErrorContains(t, err,
 		"the document is larger than 15 MiB; the content was read, open the document again: not sent")
@@ -178,43 +178,18 @@ func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
 	require.Error(t, got.err)
 }
 
-func TestUploadAnswers(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		status  int
-		body    string
-		outcome lending.Outcome
-		text    string
-	}{
-		{
-			"false", 200, "false", lending.OutcomeUnknown,
-			"the service did not accept the document: outcome unknown, check with Applications.Status",
-		},
-		{
-			"object", 200, `{"ok":true}`, lending.OutcomeUnknown,
-			"the answer is not true: outcome unknown, check with Applications.Status",
-		},
-		{"cut", 200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
-		{"nothing", 200, ``, lending.OutcomeUnknown, lending.ErrNoContent.Error()},
-		{"204", 204, ``, lending.OutcomeUnknown, lending.ErrNoContent.Error()},
-		{"HTML", 200, `<html>`, lending.OutcomeUnknown, "HTML"},
-		{"refused", 400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
-		{"broken", 500, ``, lending.OutcomeUnknown, "500"},
-		{"busy", 503, ``, lending.OutcomeUnknown, "503"},
-		{"too many", 429, ``, lending.OutcomeRejected, "429"},
+func TestErrorOfAnUploadThatTheServiceDidNotAccept(t *testing.T) {
+	for body, want := range map[string]string{
+		"false":       "the service did not accept the document: outcome unknown, check with Applications.Status",
+		`{"ok":true}`: "the answer is not true: outcome unknown, check with Applications.Status",
+		"tru":         "the answer is not true",
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			arrivals := 0
-			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-				arrivals++
+		t.Run(body, func(t *testing.T) {
+			client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				wire.Answer(test.status, test.body)(w, r)
+				return wire.Reply(http.StatusOK, body)(r)
 			})
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-				statement(strings.NewReader("content")))
-			require.ErrorContains(t, err, test.text)
-			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
-			assert.Equal(t, 1, arrivals, "an upload is sent once")
+			require.ErrorContains(t, upload(t.Context(), client, statement(strings.NewReader("content"))), want)
 		})
 	}
 }
@@ -233,7 +208,12 @@ func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 				t.Run(fmt.Sprintf("%d, closes=%t, foreign=%t", test.status, closes, foreign), func(t *testing.T) {
 					t.Parallel()
 					var inVain atomic.Int64
-					url := refuses(t, test.status, func(rest io.Reader) {
+					url := "http://" + wire.ListenRaw(t, func(conn net.Conn) {
+						rest := bufio.NewReader(conn)
+						if _, err := http.ReadRequest(rest); err != nil {
+							return
+						}
+						_, _ = io.WriteString(conn, wire.RawReply(test.status, nil, ""))
 						if !closes {
 							n, _ := io.Copy(io.Discard, rest)
 							inVain.Add(n)
@@ -251,7 +231,7 @@ func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 					defer cancel()
 					for range times {
 						content := bytes.NewReader(file(maxDocument))
-						err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content))
+						err := upload(ctx, client, statement(content))
 						assert.Equal(t, maxDocument, content.Len(), "nothing was read")
 						var failed *lending.Error
 						require.ErrorAs(t, err, &failed)
@@ -269,19 +249,6 @@ func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 			}
 		}
 	}
-}
-
-// refuses is a service that answers each head with status and no body, and leaves the rest
-// to then before it closes the connection.
-func refuses(t *testing.T, status int, then func(io.Reader)) string {
-	t.Helper()
-	return "http://" + wire.ListenRaw(t, func(conn net.Conn) {
-		buffered := bufio.NewReader(conn)
-		if _, err := http.ReadRequest(buffered); err == nil {
-			_, _ = io.WriteString(conn, wire.RawReply(status, nil, ""))
-			then(buffered)
-		}
-	})
 }
 
 // TestUploadIsNotTakenForAcceptedBeforeItWasSent: whatever success the service answers
@@ -306,8 +273,7 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 				client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")),
 					lending.WithHTTPClient(server.Client()),
 					wire.Attempts(func(_ context.Context, a lending.Call) { seen = a.Outcome }))
-				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-					statement(bytes.NewReader(file(maxDocument))))
+				err := upload(t.Context(), client, statement(bytes.NewReader(file(maxDocument))))
 				require.ErrorContains(t, err, "answered before it had the whole document")
 				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 				assert.Equal(t, lending.OutcomeUnknown, seen)
@@ -321,12 +287,6 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 // caller's is called once the upload has returned.
 func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 	var body io.Reader
-	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-		body = r.Body
-		_, err := io.CopyN(io.Discard, body, 1000) // a part
-		assert.NoError(t, err)
-		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
-	})
 	drain := false
 	observer := func(context.Context, lending.Call) {
 		if drain {
@@ -334,15 +294,19 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 			assert.Error(t, err, "the last byte does not leave after the response")
 		}
 	}
-	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithHTTPClient(&http.Client{Transport: transport}), wire.Attempts(observer))
+	client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
+		body = r.Body
+		_, err := io.CopyN(io.Discard, body, 1000) // a part
+		assert.NoError(t, err)
+		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+	}, wire.Attempts(observer))
 	for _, drain = range []bool{false, true} {
 		t.Run(fmt.Sprint(drain), func(t *testing.T) {
 			content := bytes.NewReader(file(100_000))
 			over := false
 			doc := statement(content)
 			doc.Progress = func(int64, int64) { assert.False(t, over) }
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+			err := upload(t.Context(), client, doc)
 			over = true
 			require.ErrorContains(t, err, "answered before it had the whole document")
 			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
@@ -354,22 +318,6 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// rawService accepts connections, reads the head of a request from each and hands
-// them to handle.
-func rawService(t *testing.T, handle func(*net.TCPConn, *bufio.Reader, *http.Request)) *lending.Client {
-	t.Helper()
-	address := wire.ListenRaw(t, func(conn net.Conn) {
-		buffered := bufio.NewReader(conn)
-		if r, err := http.ReadRequest(buffered); err == nil {
-			if r.Header.Get("Expect") != "" {
-				_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
-			}
-			handle(conn.(*net.TCPConn), buffered, r)
-		}
-	})
-	return wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
 }
 
 func TestUploadIsCutByTheService(t *testing.T) {
@@ -386,12 +334,18 @@ func TestUploadIsCutByTheService(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var arrivals atomic.Int32
-			client := rawService(t, func(conn *net.TCPConn, _ *bufio.Reader, r *http.Request) {
+			address := wire.ListenRaw(t, func(conn net.Conn) {
+				r, err := http.ReadRequest(bufio.NewReader(conn))
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
 				arrivals.Add(1)
 				_, _ = io.CopyN(io.Discard, r.Body, test.read)
-				_ = conn.SetLinger(0) // a reset
+				_ = conn.(*net.TCPConn).SetLinger(0) // a reset
 			})
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(content)))
+			client := wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
+			err := upload(t.Context(), client, statement(bytes.NewReader(content)))
 			require.Error(t, err)
 			assert.Equal(t, test.outcome, lending.OutcomeOf(err), "%v", err)
 			assert.EqualValues(t, 1, arrivals.Load())
@@ -440,8 +394,7 @@ func TestUploadThatStalls(t *testing.T) {
 				})
 				defer close(gone)
 				start := time.Now()
-				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-					statement(bytes.NewReader(file(test.content))))
+				err := upload(t.Context(), client, statement(bytes.NewReader(file(test.content))))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.ErrorContains(t, err, "no progress for 2m0s")
 				assert.Equal(t, test.outcome, lending.OutcomeOf(err))
@@ -450,7 +403,7 @@ func TestUploadThatStalls(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				start = time.Now()
-				err = client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(file(test.content))))
+				err = upload(ctx, client, statement(bytes.NewReader(file(test.content))))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Equal(t, 10*time.Minute, time.Since(start), "a deadline replaces the limit")
 			})
@@ -476,8 +429,7 @@ func TestUploadToASlowServiceIsNotCut(t *testing.T) {
 				"4\r\n\r\ntrue")
 		})
 		start := time.Now()
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-			statement(bytes.NewReader(content))))
+		require.NoError(t, upload(t.Context(), client, statement(bytes.NewReader(content))))
 		assert.True(t, bytes.Equal(content, got))
 		assert.Greater(t, time.Since(start), 40*time.Minute)
 	})
@@ -498,14 +450,14 @@ func (g *gate) Read(p []byte) (int, error) {
 // TestUploadIsCancelled while Content blocks: the call returns, and neither Content nor
 // Progress is called again.
 func TestUploadIsCancelled(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	blocked := &gate{make(chan struct{}), make(chan struct{}), strings.NewReader("late")}
 	after := bytes.NewReader(file(100_000))
 	var returned atomic.Bool
 	done := make(chan error)
 	go func() {
-		err := client.Applications.SubmitBankStatement(ctx, uploadTo, lending.Document{
+		err := upload(ctx, client, lending.Document{
 			Name: "f", Content: io.MultiReader(strings.NewReader("first"), blocked, after),
 			Progress: func(int64, int64) { assert.False(t, returned.Load()) },
 		})
@@ -530,14 +482,14 @@ func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
 	require.NoError(t, listener.Close())
 	client := wire.NewClient(t, "http://"+listener.Addr().String(), lending.WithTokenSource(lending.StaticToken("t")))
 	content := strings.NewReader("content")
-	err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(readerFunc(content.Read)))
+	err = upload(t.Context(), client, statement(readerFunc(content.Read)))
 	require.ErrorContains(t, err, "cannot connect")
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 	assert.EqualValues(t, content.Size(), content.Len())
 }
 
 func TestUploadReportsItsProgress(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	const size = 1_000_000
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprint(known), func(t *testing.T) {
@@ -547,7 +499,7 @@ func TestUploadReportsItsProgress(t *testing.T) {
 				content, total = io.MultiReader(content), 0
 			}
 			var steps []int64 // without a lock: calls come one at a time, before the upload returns
-			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
+			require.NoError(t, upload(t.Context(), client, lending.Document{
 				Name: "f", Content: content,
 				Progress: func(sent, of int64) {
 					require.Equal(t, total, of)
@@ -568,7 +520,7 @@ func TestUploadReportsItsProgress(t *testing.T) {
 // the whole, and Progress tells no more than it has.
 func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 	var body []byte
-	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
 		for p := make([]byte, 1000); ; {
 			n, err := r.Body.Read(p)
 			body = append(body, p[:n]...)
@@ -577,13 +529,8 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 				break
 			}
 		}
-		return &http.Response{
-			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: io.NopCloser(strings.NewReader("true")),
-		}, nil
+		return wire.Reply(http.StatusOK, "true")(r)
 	})
-	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
-		lending.WithHTTPClient(&http.Client{Transport: transport}))
 	content := file(100_000)
 	doc := statement(readerFunc(bytes.NewReader(content).Read))
 	told := int64(0)
@@ -591,7 +538,7 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 		assert.LessOrEqual(t, (sent+2)/3*4, int64(len(body))+1000)
 		told = sent
 	}
-	require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+	require.NoError(t, upload(t.Context(), client, doc))
 	var got []byte
 	require.NoError(t, json.Unmarshal(body, &got))
 	assert.True(t, bytes.Equal(content, got))
@@ -599,7 +546,7 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 }
 
 func TestUploadHandsOnAPanic(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	for _, test := range []struct {
 		name string
 		doc  lending.Document
@@ -613,7 +560,7 @@ func TestUploadHandsOnAPanic(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			assert.PanicsWithValue(t, "mine", func() {
-				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
+				_ = upload(t.Context(), client, test.doc)
 			})
 			got := <-arrived
 			require.Error(t, got.err)
@@ -626,13 +573,12 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestUploadsAtTheSameTime(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	var uploads sync.WaitGroup
 	for i := range 8 {
 		uploads.Go(func() {
 			content := bytes.Repeat([]byte{byte(i)}, 100_000+i)
-			assert.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-				statement(bytes.NewReader(content))))
+			assert.NoError(t, upload(t.Context(), client, statement(bytes.NewReader(content))))
 		})
 	}
 	seen := map[byte]bool{}
@@ -678,18 +624,18 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			upload := func(progress func(int64, int64)) {
+			send := func(progress func(int64, int64)) {
 				_, _ = content.Seek(0, io.SeekStart)
 				doc := test.doc
 				doc.Progress = progress
-				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+				require.NoError(t, upload(t.Context(), client, doc))
 			}
 			if !race.Enabled {
-				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), test.allocations)
+				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { send(nil) }), test.allocations)
 			}
 			runtime.GC()
 			before, peak := heap(), uint64(0)
-			upload(func(int64, int64) { peak = max(peak, heap()) })
+			send(func(int64, int64) { peak = max(peak, heap()) })
 			require.NotZero(t, peak)
 			assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
 		})
@@ -708,19 +654,24 @@ func TestUploadEndsItsReader(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	upload := func() {
+	both := func() {
 		content := readerFunc(strings.NewReader("content").Read)
-		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content)))
+		require.NoError(t, upload(ctx, client, statement(content)))
 		content = bytes.NewReader(file(1 << 20)).Read
-		err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content))
+		err := upload(ctx, client, statement(content))
 		require.Error(t, err)
 	}
-	upload()
+	both()
 	base := runtime.NumGoroutine()
 	for range 20 {
-		upload()
+		both()
 	}
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+5 }, time.Minute, 10*time.Millisecond)
+}
+
+// upload submits a document.
+func upload(ctx context.Context, client *lending.Client, doc lending.Document) error {
+	return client.Applications.SubmitBankStatement(ctx, uploadTo, doc)
 }
 
 var uploadTo = lending.ApplicationID(uuid.MustParse("11111111-2222-3333-4444-555555555555"))
@@ -738,35 +689,31 @@ var pattern = sync.OnceValue(func() []byte {
 
 // received is a document as it arrived.
 type received struct {
-	path, query, contentType, expect string
-	length                           int64
-	content                          []byte
-	err                              error // of reading the body as a JSON string of base64
+	query, expect string
+	length        int64
+	content       []byte
+	err           error // of reading the body as a JSON string of base64
 }
 
-// documents answers every upload with the answer and sends what arrived.
-func documents(t *testing.T, answer string) (*lending.Client, <-chan received) {
+// documents accepts every upload and sends what arrived.
+func documents(t *testing.T) (*lending.Client, <-chan received) {
 	t.Helper()
 	arrived := make(chan received, 16)
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		got := received{
-			path: r.URL.Path, query: r.URL.RawQuery, length: r.ContentLength,
-			contentType: r.Header.Get("Content-Type"), expect: r.Header.Get("Expect"),
-		}
+		got := received{query: r.URL.RawQuery, length: r.ContentLength, expect: r.Header.Get("Expect")}
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
 			err = json.Unmarshal(body, &got.content)
 		}
 		got.err = err
 		arrived <- got
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, answer)
+		wire.Answer(http.StatusOK, "true")(w, r)
 	})
 	return client, arrived
 }
 
 func TestUploadIsByteExact(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	sizes := []int{1, 2, 3, 4, 24 << 10, 300_001, maxDocument, maxDocument - 1}
 	if race.Enabled { // which reads each byte ten times as slowly
 		sizes = sizes[:7]
@@ -780,8 +727,7 @@ func TestUploadIsByteExact(t *testing.T) {
 			{"known size", bytes.NewReader(content)},
 			{"unknown size", io.MultiReader(bytes.NewReader(content))},
 		} {
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
-				lending.Document{Name: "f", Content: test.reader})
+			err := upload(t.Context(), client, lending.Document{Name: "f", Content: test.reader})
 			require.NoError(t, err)
 			got := <-arrived
 			require.NoError(t, got.err)
@@ -797,7 +743,7 @@ func TestUploadIsByteExact(t *testing.T) {
 }
 
 func TestDocumentKnowsItsNameAndSize(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client, arrived := documents(t)
 	path := filepath.Join(t.TempDir(), "statement.pdf")
 	require.NoError(t, os.WriteFile(path, []byte("0123456789"), 0o600))
 	osFile, err := os.Open(path)
@@ -839,7 +785,7 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
+			require.NoError(t, upload(t.Context(), client, test.doc))
 			got := <-arrived
 			require.NoError(t, got.err)
 			assert.Equal(t, "fileName="+test.name, got.query)

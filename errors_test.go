@@ -3,16 +3,11 @@ package lending_test
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/catalog"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
 // TestNilPointerInAnErrorIsUnknown: an error variable that holds a nil pointer is a mistake of the
@@ -27,26 +22,6 @@ func TestNilPointerInAnErrorIsUnknown(t *testing.T) {
 			assert.Equal(t, lending.Next{Person: true}, lending.NextOf(errors.Join(errors.New("other"), err)))
 			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 			assert.False(t, lending.IsNotFound(err))
-		})
-	}
-}
-
-func TestOnlyTheErrorOfAMutationTellsItsOutcome(t *testing.T) {
-	const status, process = "lending: GET /api/Application/application-status/{applicationId}",
-		"lending: GET /api/Application/process-application/{applicationId}"
-	for answer, test := range map[int]struct{ body, read, mutation string }{
-		300: {`"Open"`, ": 300 Multiple Choices", ": outcome unknown, check with Applications.Status, Applications.Offer"},
-		200: {
-			`{}`, ": 200 OK: want a string, got an object",
-			": it happened, the answer is lost, read Applications.Status, Applications.Offer",
-		},
-	} {
-		t.Run(strconv.Itoa(answer), func(t *testing.T) {
-			client := wire.Serve(t, wire.Answer(answer, test.body))
-			_, err := client.Applications.Status(t.Context(), catalog.Application)
-			require.EqualError(t, err, status+test.read)
-			_, err = client.Applications.Process(t.Context(), catalog.Application)
-			require.EqualError(t, err, process+strings.Replace(test.read, "string", "UUID", 1)+test.mutation)
 		})
 	}
 }

@@ -415,26 +415,3 @@ func TestWhatALayerSees(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"a":1}`, string(record.Raw()))
 }
-
-// Observers can tell the reads of a layer from those of the caller, and a source of tokens is not
-// asked within the layer.
-func TestReadsOfALayerAreChecks(t *testing.T) {
-	var seen []string
-	observe := lending.WithObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-		func(lending.Call),
-	) {
-		return ctx, func(c lending.Call) { seen = append(seen, c.Route+" "+c.Idempotency) }
-	}, nil)
-	l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {
-		_, err := call.Client().Applications.Status(ctx, catalog.Application)
-		require.NoError(t, err)
-		call.Observe(ctx, "sent", nil)
-		return send(ctx)
-	}}
-	client := wire.Serve(t, wire.Answer(200, `"Open"`), lending.WithIdempotency(l), observe)
-	require.NoError(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "k"), catalog.Application))
-	assert.Equal(t, []string{
-		"/api/Application/application-status/{applicationId} check",
-		"/api/Application/cancel-application/{applicationId} sent",
-	}, seen)
-}

@@ -3,7 +3,6 @@ package lending_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -22,14 +21,13 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// script is a transport that answers each request as it is told, and keeps the
-// queries.
+// script answers each request as it is told, and keeps the queries.
 type script struct {
 	answer  func(query url.Values) (status int, body string)
 	queries []url.Values
 }
 
-func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *script) send(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -38,18 +36,12 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("the walk does not end")
 	}
 	status, body := s.answer(query)
-	return &http.Response{
-		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
-	}, nil
+	return wire.Reply(status, body)(r)
 }
 
-func (s *script) client(tb testing.TB) *lending.Client {
-	tb.Helper()
-	client, err := lending.New("https://service.example",
-		lending.WithHTTPClient(&http.Client{Transport: s}), lending.WithTokenSource(lending.StaticToken("test-token")))
-	require.NoError(tb, err)
-	return client
+func (s *script) client(t *testing.T) *lending.Client {
+	t.Helper()
+	return wire.InMemory(t, s.send)
 }
 
 func count(query url.Values, name string) int {

@@ -667,7 +667,6 @@ func TestMisfitsInDeepTextsCostLittle(t *testing.T) {
 	}
 }
 
-// TestNullInAListIsAZeroRecord: one hole does not lose the list.
 type ownLines []struct {
 	Count int `json:"count"`
 }
@@ -731,6 +730,7 @@ func TestMissingNamesGuessedFields(t *testing.T) {
 	}](&lending.UserResponse{Record: lending.NewRecord([]byte(` {"id": 1}`))}), "a typed record")
 }
 
+// TestNullInAListIsAZeroRecord: one hole does not lose the list.
 func TestNullInAListIsAZeroRecord(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("skip") != "" {

@@ -149,12 +149,11 @@ func TestHTTPReceiversStayOnThisMachine(t *testing.T) {
 	} {
 		t.Run(tt.uri+" of "+tt.base, func(t *testing.T) {
 			sent := 0
-			answer := wire.Reply(200, changed("https://partner.example/a", tt.uri))
-			service := &http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			service := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				sent++
-				return answer(r)
-			})}
-			client := wire.NewClient(t, tt.base, lending.WithHTTPClient(service),
+				return wire.Reply(200, changed("https://partner.example/a", tt.uri))(r)
+			})
+			client := wire.NewClient(t, tt.base, lending.WithHTTPClient(&http.Client{Transport: service}),
 				lending.WithTokenSource(lending.StaticToken("test-token")))
 			want := lending.WebhookSubscription{WebhookURI: tt.uri}
 			for _, way := range []struct {
