@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
@@ -279,6 +283,41 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	kept, err := s.idempotency.Load(t.Context(), "key")
 	require.NoError(t, err)
 	require.Nil(t, kept)
+}
+
+// Replicas share a sign-in, use its token on while the server is down, and share the next sign-in when the
+// server is back.
+func TestReplicasUseTheirTokenInAnOutage(t *testing.T) {
+	t.Parallel()
+	cluster := runServer(t)
+	url := migratedURL(t, databaseIn(t, cluster))
+	service := lendingtest.New()
+	defer service.Close()
+	var replicas [4]*lending.Client
+	for n := range replicas {
+		replicas[n] = fake.SignIn(t, service, nil, lending.WithTokenStore(storesOf(connect(t, url)).token))
+	}
+	use := func() {
+		var calling sync.WaitGroup
+		for _, replica := range replicas {
+			calling.Go(func() {
+				_, err := replica.Applications.ListByCustomer(t.Context(), lending.CustomerID{1})
+				assert.ErrorIs(t, err, lending.ErrNotFound)
+			})
+		}
+		calling.Wait()
+	}
+	use()
+	cluster.kill()
+	use()
+	require.NoError(t, cluster.start())
+	for _, replica := range replicas {
+		replica.Session().Invalidate(must(replica.Session().Token(t.Context())))
+	}
+	require.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	use()
+	require.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	require.Len(t, service.Sent(), 2, "codes")
 }
 
 // The server and connections are killed again and again. Every acknowledged Save is there.

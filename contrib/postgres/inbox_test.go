@@ -31,13 +31,6 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func counts(t *testing.T, inbox *lendingpostgres.Inbox) webhook.InboxCounts {
-	t.Helper()
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	return counts
-}
-
 // An event from a transaction is in the inbox if and when the transaction commits.
 func TestPutTx(t *testing.T) {
 	pool := migrated(t)

@@ -121,17 +121,12 @@ func TestWorkTx(t *testing.T) {
 			w, e := newTxTest(t, url), event(lending.EventName(test.name))
 			require.NoError(t, w.inbox.Put(t.Context(), e))
 			reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
-				call := w.calls.Add(1)
-				_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
-				require.NoError(t, err)
-				return test.act(w, tx, call)
+				require.NoError(t, insert(ctx, tx, e))
+				return test.act(w, tx, w.calls.Add(1))
 			})
-			var effects int
-			require.NoError(t,
-				w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects WHERE key = $1", e.Key()).Scan(&effects))
-			assert.Equal(t, 1, effects)
+			assert.Equal(t, 1, w.effects(e))
 			assert.Equal(t, test.calls, w.calls.Load(), "calls")
-			assert.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
+			webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{})
 			if assert.Len(t, reports, len(test.reports), "%v", reports) {
 				for i, err := range reports {
 					if test.reports[i] == "" {
@@ -153,13 +148,29 @@ type txTest struct {
 	pool  *pgxpool.Pool // past the proxy
 	inbox *lendingpostgres.Inbox
 	calls atomic.Int32
+
+	once    bool          // the worker ends after a try, or else when an event was handled or set aside
+	timeout time.Duration // of a try
 }
 
-func newTxTest(t *testing.T, url string) *txTest {
+func newTxTest(t *testing.T, url string, change ...func(*pgxpool.Config)) *txTest {
 	t.Helper()
 	w := &txTest{t: t, proxy: newProxy(t, url), pool: connect(t, url)}
-	w.inbox = must(lendingpostgres.NewInbox(connect(t, w.proxy.url), t.Name(), nil))
+	w.inbox = must(lendingpostgres.NewInbox(connect(t, w.proxy.url, change...), t.Name(), nil))
 	return w
+}
+
+// insert has the effect of an event.
+func insert(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
+	_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
+	return err
+}
+
+func (w *txTest) effects(e *webhook.Event) (n int) {
+	w.t.Helper()
+	row := w.pool.QueryRow(w.t.Context(), "SELECT count(*) FROM effects WHERE key = $1", e.Key())
+	require.NoError(w.t, row.Scan(&n))
+	return n
 }
 
 // withTraps creates tables that fail or wait during the COMMIT.
@@ -196,17 +207,19 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 	}()
 }
 
-// work runs the worker until an event was handled or set aside, and returns the report of each
-// try.
+// work runs the worker, and returns the report of each try.
 func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w.inbox.WorkTx(ctx, handle, &webhook.WorkOptions{
-		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
-		Observe: func(h webhook.Result) {
-			reports = append(reports, h.Err)
-			if h.DeadLettered || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) {
+		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond }, Timeout: w.timeout,
+		Observe: func(r webhook.Result) {
+			if r.Key == "" {
+				return // an error of the inbox after the try
+			}
+			reports = append(reports, r.Err)
+			if w.once || r.DeadLettered || r.Err == nil || errors.Is(r.Err, webhook.ErrDuplicate) {
 				cancel()
 			}
 		},
@@ -221,77 +234,52 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
-		t.Run(mode.String(), func(t *testing.T) { withoutItsClaim(t, mode) })
-	}
-}
-
-func withoutItsClaim(t *testing.T, mode pgx.QueryExecMode) {
-	t.Helper()
-	w := newTxTest(t, withEffects(t, database(t)))
-	w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) {
-		c.ConnConfig.DefaultQueryExecMode = mode
-	}), nil)
-	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var reports []error
-	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
-		assert.Equal(t, int32(1), w.calls.Add(1), "another call")
-		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
-		require.NoError(t, err)
-		// Between this transaction and the next, another worker takes the event.
-		require.NoError(t, tx.Rollback(ctx))
-		_, err = w.pool.Exec(ctx, "UPDATE lending_inbox SET claim = 1, due = now() + interval '1 hour'")
-		require.NoError(t, err)
-		require.NoError(t, tx.Conn().Close(ctx))
-		return errors.New("the connection is cut")
-	},
-		&webhook.WorkOptions{
-			Concurrency: 1, Backoff: func(int) time.Duration { return 0 },
-			Observe: func(h webhook.Result) {
-				reports = append(reports, h.Err)
-				cancel()
-			},
+		t.Run(mode.String(), func(t *testing.T) {
+			w, a := newTxTest(t, withEffects(t, database(t)), func(c *pgxpool.Config) {
+				c.ConnConfig.DefaultQueryExecMode = mode
+			}), event("a")
+			w.once = true
+			require.NoError(t, w.inbox.Put(t.Context(), a))
+			reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
+				assert.Equal(t, int32(1), w.calls.Add(1), "another call")
+				require.NoError(t, insert(ctx, tx, e))
+				// Between this transaction and the next, another worker takes the event.
+				require.NoError(t, tx.Rollback(ctx))
+				_, err := w.pool.Exec(ctx, "UPDATE lending_inbox SET claim = 1, due = now() + interval '1 hour'")
+				require.NoError(t, err)
+				require.NoError(t, tx.Conn().Close(ctx))
+				return errors.New("the connection is cut")
+			})
+			require.Len(t, reports, 1)
+			require.ErrorContains(t, reports[0], "another worker has taken the event")
+			webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{Running: 1})
+			var tries int
+			require.NoError(t,
+				w.pool.QueryRow(t.Context(), "SELECT tries FROM lending_inbox WHERE claim = 1").Scan(&tries))
+			require.Equal(t, 1, tries)
+			require.Zero(t, w.effects(a))
 		})
-	require.Len(t, reports, 1)
-	require.ErrorContains(t, reports[0], "another worker has taken the event")
-	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{Running: 1})
-	var tries, effects int
-	require.NoError(t,
-		w.pool.QueryRow(t.Context(),
-			"SELECT tries, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&tries, &effects))
-	require.Equal(t, 1, tries)
-	require.Zero(t, effects)
+	}
 }
 
 // If the server does not tell the outcome of a COMMIT, the error says that the outcome is
 // unknown.
 func TestWorkTxDoesNotGuess(t *testing.T) {
 	t.Parallel()
-	url := withEffects(t, database(t))
-	proxy := newProxy(t, url)
-	inbox := inboxOf(connect(t, proxy.url), &lendingpostgres.InboxOptions{Lease: 3 * time.Second})
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var reports []error
-	inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
-		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
-		proxy.answers.Store(1 << 30) // for good
+	w, a := newTxTest(t, withEffects(t, database(t))), event("a")
+	w.inbox = inboxOf(connect(t, w.proxy.url), &lendingpostgres.InboxOptions{Lease: 3 * time.Second})
+	w.once = true
+	require.NoError(t, w.inbox.Put(t.Context(), a))
+	reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
+		err := insert(ctx, tx, e)
+		w.proxy.answers.Store(1 << 30) // for good
 		return err
-	}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Result) {
-		if h.Key != "" {
-			reports = append(reports, h.Err)
-			cancel()
-		}
-	}})
+	})
 	require.Len(t, reports, 1)
 	require.ErrorContains(t, reports[0], "it is not known whether the transaction was committed")
-	pool := connect(t, url)
-	webhooktest.WantCounts(t, inboxOf(pool, nil), webhook.InboxCounts{})
-	var effects int
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
-	require.Equal(t, 1, effects)
+	w.proxy.answers.Store(0)
+	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{})
+	require.Equal(t, 1, w.effects(a))
 }
 
 // The transactions have the options of the inbox.
@@ -331,8 +319,7 @@ func TestWorkTxIsolation(t *testing.T) {
 // If the server has forgotten the prepared removal, for example behind a pooler, the event is
 // handled within the same try.
 func TestWorkTxPreparesAgain(t *testing.T) {
-	w := newTxTest(t, withEffects(t, database(t)))
-	w.inbox = inboxOf(connect(t, w.proxy.url, func(c *pgxpool.Config) {
+	w := newTxTest(t, withEffects(t, database(t)), func(c *pgxpool.Config) {
 		c.MaxConns = 3
 		c.AfterRelease = func(conn *pgx.Conn) bool {
 			_, err := conn.Exec(context.WithoutCancel(t.Context()), `DO $$ DECLARE removal text; BEGIN
@@ -341,7 +328,7 @@ func TestWorkTxPreparesAgain(t *testing.T) {
 				END LOOP; END $$`)
 			return err == nil
 		}
-	}), nil)
+	})
 	for i := range 4 { // one more than connections
 		require.NoError(t, w.inbox.Put(t.Context(), event(lending.EventName(fmt.Sprint(i)))))
 		require.Equal(t, []error{nil},
@@ -351,24 +338,16 @@ func TestWorkTxPreparesAgain(t *testing.T) {
 
 // A function that finishes in time is committed, even if its context ends afterwards.
 func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
-	w := newTxTest(t, withEffects(t, database(t)))
-	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var reports []error
-	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
-		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
+	w, a := newTxTest(t, withEffects(t, database(t))), event("a")
+	w.timeout = 2 * time.Second
+	require.NoError(t, w.inbox.Put(t.Context(), a))
+	require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
+		err := insert(ctx, tx, e)
 		<-ctx.Done()
 		return err
-	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 2 * time.Second, Observe: func(h webhook.Result) {
-		reports = append(reports, h.Err)
-		cancel()
-	}})
-	require.Equal(t, []error{nil}, reports)
+	}))
 	webhooktest.WantCounts(t, w.inbox, webhook.InboxCounts{})
-	var effects int
-	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
-	require.Equal(t, 1, effects)
+	require.Equal(t, 1, w.effects(a))
 }
 
 // The pool always keeps connections to put events, whatever Concurrency is.

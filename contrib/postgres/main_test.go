@@ -1,5 +1,3 @@
-//go:build unix
-
 package lendingpostgres_test
 
 import (
@@ -12,9 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if replica() {
-		return
-	}
 	if code, isWorker := onboardingtest.Worker(openForWorker); isWorker {
 		os.Exit(code)
 	}
