@@ -126,7 +126,8 @@ func ExampleWork() {
 	// handled WB_Loan_Opened
 }
 
-// A failing event is tried again. After MaxTries it is a dead letter, for a person to look at.
+// A failing event is tried again. After MaxTries it is a dead letter: a person reads the cause, corrects it and has
+// the event handled again.
 func ExampleWork_retries() {
 	inbox := webhook.NewMemoryInbox()
 	ctx, stop := context.WithCancel(context.Background())
@@ -145,11 +146,21 @@ func ExampleWork_retries() {
 			}
 		},
 	})
-	counts, err := inbox.Counts(context.Background())
-	fmt.Println("dead letters:", counts.DeadLetters, err)
+	ctx = context.Background()
+	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, letter := range letters {
+		fmt.Println(letter.Event, letter.Cause, letter.Tries)
+	}
+	redriven, err := webhook.RedriveAll(ctx, inbox, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
+	fmt.Println("redriven:", redriven, err)
 	// Output:
 	// accepted: <nil>
 	// try 1 of WB_Loan_Opened: the ledger is closed
 	// try 2 of WB_Loan_Opened: the ledger is closed
-	// dead letters: 1 <nil>
+	// WB_Loan_Opened the ledger is closed 2
+	// redriven: 1 <nil>
 }

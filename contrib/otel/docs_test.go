@@ -1,9 +1,7 @@
 package lendingotel_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -26,7 +25,8 @@ var credentials = lending.Credentials{
 
 // The code block of the package documentation and of contrib/README.md, with the global providers.
 func TestDocumentation(t *testing.T) {
-	service, tel := newService(t), newTelemetry()
+	service, _ := fake.Start(t)
+	tel := newTelemetry()
 	otel.SetTracerProvider(tel.tracers)
 	otel.SetMeterProvider(tel.meters)
 	baseURL := service.URL
@@ -49,10 +49,9 @@ func TestDocumentation(t *testing.T) {
 
 // The code blocks of docs/operating.md.
 func TestOperating(t *testing.T) {
-	ctx, service, inbox := t.Context(), lendingtest.NewServer(), webhook.NewMemoryInbox()
-	defer service.Close()
-	keys, err := idempotency.NewLog(store.NewMemory(), nil)
-	require.NoError(t, err)
+	service, _ := fake.Start(t)
+	inbox := webhook.NewMemoryInbox()
+	keys := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 	client, err := lending.New(service.URL, lending.WithCredentials(credentials))
 	require.NoError(t, err)
 	defer client.Close()
@@ -66,13 +65,12 @@ func TestOperating(t *testing.T) {
 		}
 	})
 
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
-	require.Equal(t, 200, answer.Code)
-	client.Close()
-	answer = httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
-	require.Equal(t, 503, answer.Code)
+	for _, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		require.Equal(t, want, answer.Code)
+		client.Close()
+	}
 
 	registration, err := lendingotel.Gauges(lendingotel.Sources{
 		Log:      keys,
@@ -81,26 +79,4 @@ func TestOperating(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, registration.Unregister())
-}
-
-// A person reads the causes, corrects them and has the events handled again.
-func Example_deadLetters() {
-	ctx, inbox := context.Background(), webhook.NewMemoryInbox()
-	_ = inbox.Put(ctx, &webhook.Event{Name: lending.EventLoanOpened})
-	entry, _ := inbox.Take(ctx)
-	_ = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed"))
-
-	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
-	if err != nil {
-		panic(err)
-	}
-	for _, letter := range letters {
-		fmt.Println(letter.Event, letter.Cause, letter.Tries)
-	}
-	redriven, err := webhook.RedriveAll(ctx, inbox, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
-
-	fmt.Println("redriven:", redriven, err)
-	// Output:
-	// WB_Loan_Opened the ledger is closed 1
-	// redriven: 1 <nil>
 }

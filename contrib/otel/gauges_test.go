@@ -58,14 +58,12 @@ func TestGauges(t *testing.T) {
 	require.NoError(t, err)
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		entries, inbox := store.NewMemory(), webhook.NewMemoryInbox()
-		log, err := idempotency.NewLog(entries, nil)
-		require.NoError(t, err)
+		log := fake.Must(idempotency.NewLog(entries, nil))
 		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-42", State: store.NeedsReview}))
 		for _, name := range []lending.EventName{"dead", "running", "waiting"} {
 			require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: name}))
 			if name != "waiting" {
-				entry, err := inbox.Take(t.Context())
-				require.NoError(t, err)
+				entry := fake.Must(inbox.Take(t.Context()))
 				if name == "dead" {
 					require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
 				}
@@ -74,8 +72,7 @@ func TestGauges(t *testing.T) {
 		}
 		signedIn, fresh := fake.SignIn(t, service, nil).Session(), fake.SignIn(t, service, nil).Session()
 		wrong := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }).Session()
-		token, err := signedIn.Token(t.Context())
-		require.NoError(t, err)
+		token := fake.Must(signedIn.Token(t.Context()))
 		require.Error(t, wrong.SignIn(t.Context()))
 		for _, err := range log.Audit(t.Context(), idempotency.AuditOptions{
 			From: time.Now().Add(-time.Hour), To: time.Now(), Client: fake.SignIn(t, service, nil),

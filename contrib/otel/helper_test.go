@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -138,16 +137,9 @@ func values(attributes []attribute.KeyValue) map[string]any {
 	return m
 }
 
-func newService(t *testing.T, opts ...lendingtest.Option) *lendingtest.Server {
-	t.Helper()
-	service := lendingtest.NewServer(opts...)
-	t.Cleanup(service.Close)
-	return service
-}
-
-func observed(ctx context.Context, observe observer, c lending.Call) {
+func observed(
+	ctx context.Context, observe func(context.Context, lending.Call) (context.Context, func(lending.Call)), c lending.Call,
+) {
 	_, end := observe(ctx, c)
 	end(c)
 }
-
-type observer = func(context.Context, lending.Call) (context.Context, func(lending.Call))

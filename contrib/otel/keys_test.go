@@ -23,7 +23,8 @@ import (
 // TestSpansOfKeys takes mutations with keys through all that a log does. Their spans are in
 // testdata/keys.txt: how the log treated the call, its checks, and why the log did not send it.
 func TestSpansOfKeys(t *testing.T) {
-	service, tel, entries := newService(t), newTelemetry(), store.NewMemory()
+	service, _ := fake.Start(t)
+	tel, entries := newTelemetry(), store.NewMemory()
 	token := account{lending.StaticToken(service.Token(lendingtest.Username))}
 	clientOf := func(entries store.Store, opts *idempotency.Options) (*lending.Client, *idempotency.Log) {
 		log := fake.Must(idempotency.NewLog(entries, opts))
