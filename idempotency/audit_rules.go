@@ -122,15 +122,6 @@ func (d *entryData) claims(entry *store.Entry) (all []claim) {
 	return all
 }
 
-// made returns the ids of the customers, applications or the offer that the mutation has made.
-func (d *entryData) made(state store.State) []string {
-	row := rowOf(d.Request.Route)
-	if state != store.Done && state != store.Forgotten || !row.listsIDs && (row.adds || !row.ids) {
-		return nil
-	}
-	return recordOf(d.Response.Body, d.Request.IDs).ids
-}
-
 // hasUnknown reports whether the mutation may have made records of which the log knows neither number nor owner.
 func (d *entryData) hasUnknown(state store.State) bool {
 	row := rowOf(d.Request.Route)

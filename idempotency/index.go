@@ -152,7 +152,7 @@ func (x *index) drop() {
 
 // marks returns the marks of an entry.
 func (d *entryData) marks(entry *store.Entry) (marks []uint32) {
-	for _, id := range d.makes(entry.State) {
+	for _, id := range d.made(entry.State) {
 		marks = append(marks, markOf(id))
 	}
 	if list := listOf(rowOf(d.Request.Route), d.Request.IDs); list != "" && entry.State != store.Free {
@@ -169,7 +169,7 @@ func (k *known) add(entry *store.Entry, d *entryData) {
 			found = now.Add(-c.Age)
 		}
 	}
-	for _, id := range d.makes(entry.State) {
+	for _, id := range d.made(entry.State) {
 		k.made[id] = maker{at: now.Add(-born), afterRestore: d.Send.AfterRestore}
 	}
 	if list := listOf(rowOf(d.Request.Route), d.Request.IDs); list != "" && entry.State != store.Free {

@@ -113,22 +113,27 @@ func TestOnlyAnEmailAddressIdentifiesARecord(t *testing.T) {
 	}
 }
 
-// TestEveryKnownRecordIsFound has a customer with many applications, which the log knows. It reads their entries, and
-// then reads them again.
+// TestEveryKnownRecordIsFound has a customer with many applications, which the log knows, also after Sweep. It reads
+// their entries, and then reads them again: it takes none of them for that of a lost key.
 func TestEveryKnownRecordIsFound(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
-		create := (order{service: service, customer: user.ID}).creates(t, client)
-		for i := range 250 {
-			require.NoError(t, create(fmt.Sprint("known/", i)))
+		create := (order{service: service, customer: user.ID}).createsID(t, client)
+		first := fake.Must(create("known"))
+		for i := range 200 {
+			fake.Must(create(fmt.Sprint("known/", i)))
 		}
-		bubble.Elapse(time.Hour)
-		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
+		bubble.Elapse(31 * 24 * time.Hour)
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		fake.Must(log.Sweep(t.Context()))
+		restored(t, log, copyOfAnHourAgo())
 		bubble.Elapse(maxLateness)
 		for i := range 2 {
-			require.NoError(t, create(fmt.Sprint("new/", i)))
+			fake.Must(create(fmt.Sprint("new/", i)))
 			bubble.Elapse(time.Minute)
 		}
+		assert.Equal(t, first, fake.Must(create("known")))
+		assert.Equal(t, 203, service.Executed(createApplicationRoute))
 	})
 }
 

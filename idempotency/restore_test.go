@@ -164,25 +164,6 @@ func TestKeysOfANewRecordAreSent(t *testing.T) {
 	})
 }
 
-// TestKnownApplicationIsNotTakenForALostOne has the log know the application of another key.
-func TestKnownApplicationIsNotTakenForALostOne(t *testing.T) {
-	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
-		o := order{service: service, customer: user.ID}
-		create := o.createsID(t, client)
-		first := fake.Must(create("order-1"))
-		bubble.Elapse(31 * 24 * time.Hour)
-		log := fake.Must(idempotency.NewLog(entries, nil))
-		fake.Must(log.Sweep(t.Context()))
-		restored(t, log, copyOfAnHourAgo())
-		bubble.Elapse(maxLateness)
-		second := fake.Must(create("order-2"))
-		assert.NotEqual(t, first, second)
-		assert.Equal(t, first, fake.Must(create("order-1")))
-		assert.Equal(t, 2, service.Executed(createApplicationRoute))
-	})
-}
-
 // TestUnreadableEntryLeavesRecordsToAPerson has the entry of an application from a newer release: an older
 // replica does not take the application for that of another key.
 func TestUnreadableEntryLeavesRecordsToAPerson(t *testing.T) {

@@ -506,7 +506,7 @@ func TestSecondOfTwoPersonsHearsOfTheFirst(t *testing.T) {
 			return log.Resolve(t.Context(), "the/key", says(idempotency.Happened(nil)))
 		}
 		err := log.Resolve(t.Context(), "the/key", says(idempotency.Happened(nil)))
-		require.ErrorContains(t, err, "replaces the verdict that the mutation has")
+		require.ErrorContains(t, err, `replaces the verdict of "ada": it happened`)
 		require.NotErrorIs(t, err, idempotency.ErrStore)
 	})
 }

@@ -109,7 +109,8 @@ func (d *entryData) takesVerdict(state store.State, corrects bool) (field, why s
 		return "Correct", "must be false: there is no verdict to correct, or a call has used the verdict"
 	case corrects, isInDoubt(state):
 	case isCorrectable:
-		return "Correct", "must be true, which replaces the verdict that the mutation has"
+		said := map[bool]string{true: "it happened", false: "it did not happen"}[hasHappened(state)]
+		return "Correct", fmt.Sprintf("must be true, which replaces the verdict of %q: %s", d.History[len(d.History)-1].By, said)
 	case state != store.Forgotten:
 		return "key", "must be that of a mutation in doubt"
 	}
@@ -268,10 +269,10 @@ func listOf(row route, of ids) string {
 	return ""
 }
 
-// makes returns the UUIDs in the response of a mutation that makes a customer or an application.
-func (d *entryData) makes(state store.State) []string {
+// made returns the ids of the customers, applications or the offer that the mutation has made.
+func (d *entryData) made(state store.State) []string {
 	row := rowOf(d.Request.Route)
-	if !hasHappened(state) || row.adds && !row.listsIDs || !row.ids && !row.listsIDs || row.isOne {
+	if !hasHappened(state) || !row.listsIDs && (row.adds || !row.ids) {
 		return nil
 	}
 	return slices.DeleteFunc(uuidsIn(`"`+string(d.Response.Body)+`"`), d.Request.IDs.has) // text/plain has no quotes
