@@ -46,7 +46,10 @@ func TestEveryFailureOfAConnectionHasAText(t *testing.T) {
 		{"end of a chunk", invalidHTTP, ok + "Transfer-Encoding: chunked\r\n\r\n1\r\nc4n4ry", nil},
 		{"trailer", invalidHTTP, ok + "Transfer-Encoding: chunked\r\n\r\n1\r\n1\r\n0\r\nc4n4ry: 1", nil},
 		{"gzip", invalidHTTP, ok + "Content-Encoding: gzip\r\nContent-Length: 12\r\n\r\nc4n4ryc4n4ry", nil},
-		{"deflate", invalidHTTP, ok + "Content-Encoding: gzip\r\nContent-Length: 14\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x07\x07\x07\x07", nil},
+		{
+			"deflate", invalidHTTP,
+			ok + "Content-Encoding: gzip\r\nContent-Length: 14\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x07\x07\x07\x07", nil,
+		},
 		{
 			"long head", "the head of the answer is too large; check the gateway",
 			ok + "A: " + strings.Repeat("c4n4ry", 50<<10) + "\r\n\r\n", nil,

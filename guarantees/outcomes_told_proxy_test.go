@@ -59,7 +59,8 @@ func TestProxyFailureIsNamedAndNotSent(t *testing.T) {
 	t.Cleanup(secure.Close)
 	talks := wire.ListenRaw(t, answers("HTTP/1.1 407 c4n4ry\r\nContent-Length: 6\r\n\r\nc4n4ry"))
 	fails := wire.ListenRaw(t, answers("HTTP/1.1 502 c4n4ry\r\n\r\n"))
-	const unknown = "the http.Client failed: an error of type *errors.errorString, not shown because its text may be confidential"
+	const unknown = "the http.Client failed: " +
+		"an error of type *errors.errorString, not shown because its text may be confidential"
 	const dead = "127.0.0.1:1"
 	for _, test := range []struct {
 		name    string

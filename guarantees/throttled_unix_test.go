@@ -26,8 +26,9 @@ import (
 
 const throttledVariable = "LENDING_TEST_THROTTLED" // the address of the service
 
-// TestThrottledProcessKnowsWhichRequestsLeft has a process run for 20 ms and stand for 180 ms in turn, with a tenth of a
-// processor. Some of its 240 mutations meet their deadline. A request that has not left is "not sent", and any other arrives.
+// TestThrottledProcessKnowsWhichRequestsLeft has a process run for 20 ms and stand for 180 ms in turn, with a tenth
+// of a processor. Some of its 240 mutations meet their deadline. A request that has not left is "not sent", and any
+// other arrives.
 func TestThrottledProcessKnowsWhichRequestsLeft(t *testing.T) {
 	if address := os.Getenv(throttledVariable); address != "" {
 		mutateThrottled(t.Context(), address)
