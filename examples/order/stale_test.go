@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,23 @@ func TestSaveOfAStaleRow(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
+}
+
+// Another replica changes the row during a step: the step runs again at once, not with the next pass.
+func TestStepWithAStaleRowRunsAgain(t *testing.T) {
+	inBackend(t, "", func(b *backend) {
+		var asked []time.Time
+		b.password = func(sending int, loan string) string {
+			if asked = append(asked, time.Now()); sending == 0 {
+				b.change(func(o *order.Order) { o.Passwords++ })
+				return ""
+			}
+			return b.service.OTP(loan)
+		}
+		b.run(1, time.Hour)
+		require.Len(t, asked, 2)
+		assert.Less(t, asked[1].Sub(asked[0]), 5*time.Second)
+	})
 }
 
 // A replica goes on with a row from before the confirmation by another replica: the order is done, and no
