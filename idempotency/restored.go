@@ -20,8 +20,8 @@ type Restoration struct {
 	Lasts time.Duration // how long restored and unknown keys are in doubt; 0 for KeepAnswers
 
 	// Claim lets a check take a record that no known key explains for the effect of its key. Set Claim only if
-	// nothing else than the keys of this log makes records, and every order since the copy runs again. Without
-	// Claim a person decides about such a record.
+	// nothing else than the keys of this log makes records, every order since the copy runs again, and no customer
+	// has two orders since the copy. Without Claim a person decides about such a record.
 	Claim bool
 }
 
