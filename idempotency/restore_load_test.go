@@ -387,8 +387,8 @@ func (f *fleet) erases(email string) bool {
 // TestRestoredStoreDoesNothingTwice has three replicas carry orders out, which come every 20 seconds and wait for their
 // offers. Each customer comes again later, and each fifth customer is older than the log. The log is paused, and the
 // password changes. The replicas crash, and their store is restored from a copy. The partner's table of orders
-// survives, or comes from the same copy. Where keys claim records, each order since the copy runs again, and no customer
-// has two of them. Customers are erased between their orders.
+// survives, or comes from the same copy. Where keys claim records, each order since the copy runs again, and no
+// customer has two of them. Customers are erased between their orders.
 func TestRestoredStoreDoesNothingTwice(t *testing.T) {
 	count := seeds.FromEnvironment(t, onboardingsVariable, 40)
 	for _, back := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour} {
