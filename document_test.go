@@ -180,9 +180,10 @@ func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
 
 func TestErrorOfAnUploadThatTheServiceDidNotAccept(t *testing.T) {
 	for body, want := range map[string]string{
-		"false":       "the service did not accept the document: outcome unknown, check with Applications.Status",
-		`{"ok":true}`: "the answer is not true: outcome unknown, check with Applications.Status",
-		"tru":         "the answer is not true",
+		"false":              "the service did not accept the document: outcome unknown, check with Applications.Status",
+		`{"ok":true}`:        "the answer is not true: outcome unknown, check with Applications.Status",
+		`{"errorCode":"E2"}`: "the answer reports a failure: errorCode",
+		"tru":                "the answer is not true",
 	} {
 		t.Run(body, func(t *testing.T) {
 			client := wire.InMemory(t, func(r *http.Request) (*http.Response, error) {
