@@ -26,12 +26,21 @@ import (
 
 const subscriptionRoute = "GET /api/Webhook/get-subscription"
 
+var target = lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+
+// newConsumer returns a consumer of the partner's events.
+func newConsumer(
+	client *lending.Client, inbox webhook.Inbox, handle webhook.EventFunc, opts *webhook.ConsumerOptions,
+) *webhook.Consumer {
+	subscription := lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}
+	return fake.Must(webhook.NewConsumer(client, target, subscription, inbox, handle, opts))
+}
+
 // consumed is a consumer at a service in a bubble.
 type consumed struct {
 	*webhook.Consumer
 	service *lendingtest.Service
 	client  *lending.Client
-	target  lending.WebhookTarget
 	events  chan lending.EventName
 	log     bytes.Buffer
 	stop    func() error // ends Run
@@ -51,16 +60,11 @@ func consumingAfter(
 	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.ServeHTTP(w, r) })
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		c.service, c.client = service, fake.SignIn(t, service, nil)
-		c.target = lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 		opts.Logger = slog.New(slog.NewTextHandler(&c.log, nil))
-		var err error
-		c.Consumer, err = webhook.NewConsumer(c.client, c.target,
-			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(),
-			func(_ context.Context, event *webhook.Event) error {
-				c.events <- event.Name
-				return nil
-			}, &opts)
-		require.NoError(t, err)
+		c.Consumer = newConsumer(c.client, webhook.NewMemoryInbox(), func(_ context.Context, event *webhook.Event) error {
+			c.events <- event.Name
+			return nil
+		}, &opts)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		c.service.Fail(subscriptionRoute, fault)
@@ -77,7 +81,7 @@ func consumingAfter(
 func (c *consumed) deliver(t *testing.T, mode lendingtest.DeliveryMode) int {
 	t.Helper()
 	c.service.SetDeliveryMode(mode)
-	require.NoError(t, c.client.Webhooks.Simulate(t.Context(), c.target, lending.EventLoanCreated))
+	require.NoError(t, c.client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
 	require.NoError(t, c.service.Wait(t.Context()))
 	deliveries := c.service.Deliveries()
 	return deliveries[len(deliveries)-1].Status
@@ -139,7 +143,7 @@ func TestConsumerFollowsARotatedSecret(t *testing.T) {
 		bubble.Elapse(time.Second)
 		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{}))
 		bubble.Elapse(time.Hour)
-		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target))
+		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), target))
 		var old string
 		c.service.UpdateSubscription(subscription.ID.String(), func(s *lendingtest.Subscription) {
 			old, s.Secret = s.Secret, "whs_"+strings.Repeat("ab", 16)
@@ -169,7 +173,7 @@ func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 		before := c.service.Arrived(subscriptionRoute)
 		bubble.Elapse(100 * time.Minute)
 		require.Equal(t, 10, c.service.Arrived(subscriptionRoute)-before)
-		id := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target)).ID.String()
+		id := fake.Must(c.client.Webhooks.Subscription(t.Context(), target)).ID.String()
 		for _, tt := range []struct {
 			want   string
 			change func(s *lendingtest.Subscription)
@@ -187,8 +191,8 @@ func TestConsumerNoticesThatItsSubscriptionIsOff(t *testing.T) {
 			bubble.Elapse(11 * time.Minute)
 			require.NoError(t, c.Ready(t.Context()))
 		}
-		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target))
-		require.NoError(t, c.client.Webhooks.Unregister(t.Context(), c.target, *subscription))
+		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), target))
+		require.NoError(t, c.client.Webhooks.Unregister(t.Context(), target, *subscription))
 		bubble.Elapse(11 * time.Minute)
 		require.ErrorContains(t, c.Ready(t.Context()), "no subscription")
 		require.NoError(t, c.stop())
@@ -212,10 +216,7 @@ func TestConsumerIsNotReadyWithoutItsInbox(t *testing.T) {
 			return ctx, func(lending.Call) {}
 		}
 		client := fake.SignIn(t, service, nil, lending.WithObserver(observe, nil))
-		target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
-		consumer := fake.Must(webhook.NewConsumer(client, target,
-			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"},
-			unready{webhook.NewMemoryInbox()}, acceptAll, nil))
+		consumer := newConsumer(client, unready{webhook.NewMemoryInbox()}, acceptAll, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- consumer.Run(ctx, nil) }()
@@ -243,28 +244,18 @@ func (s slowInbox) Put(ctx context.Context, event *webhook.Event) error {
 func TestConsumerShutsDownInOrder(t *testing.T) {
 	t.Parallel()
 	_, client := fake.Start(t)
-	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	inbox := slowInbox{webhook.NewMemoryInbox(), make(chan struct{}, 1), make(chan struct{})}
 	handling, release := make(chan struct{}, 2), make(chan struct{})
 	require.NoError(t, inbox.MemoryInbox.Put(t.Context(), &webhook.Event{Name: "before"}))
-	consumer, err := webhook.NewConsumer(client, target,
-		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, inbox,
-		func(context.Context, *webhook.Event) error {
-			handling <- struct{}{}
-			<-release
-			return nil
-		}, nil)
-	require.NoError(t, err)
-	address := make(chan string, 1)
-	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer}
-	server.BaseContext = func(l net.Listener) context.Context {
-		address <- l.Addr().String()
-		return t.Context()
-	}
+	consumer := newConsumer(client, inbox, func(context.Context, *webhook.Event) error {
+		handling <- struct{}{}
+		<-release
+		return nil
+	}, nil)
+	server := &http.Server{}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- consumer.Run(ctx, server) }()
-	url := "http://" + <-address
+	address, ended := serve(ctx, consumer, server)
+	url := "http://" + address
 	<-handling
 	require.Eventually(t, func() bool { return consumer.Ready(t.Context()) == nil }, time.Minute, time.Millisecond)
 	subscription := fake.Must(client.Webhooks.Subscription(t.Context(), target))
@@ -298,7 +289,6 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 func TestConsumerEndsOnAMistake(t *testing.T) {
 	t.Parallel()
 	_, client := fake.Start(t)
-	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	consumer := func(uri string) *webhook.Consumer {
 		return fake.Must(webhook.NewConsumer(client, target, lending.WebhookSubscription{WebhookURI: uri},
 			webhook.NewMemoryInbox(), acceptAll, nil))
@@ -309,6 +299,18 @@ func TestConsumerEndsOnAMistake(t *testing.T) {
 	require.Error(t, consumer("https://partner.example").Run(t.Context(), server))
 	_, err := webhook.NewConsumer(nil, target, lending.WebhookSubscription{}, webhook.NewMemoryInbox(), acceptAll, nil)
 	require.Error(t, err)
+}
+
+// serve runs a consumer with a server on a free port until ctx ends.
+func serve(ctx context.Context, consumer *webhook.Consumer, server *http.Server) (address string, ended <-chan error) {
+	listening, result := make(chan string, 1), make(chan error, 1)
+	server.Addr, server.Handler = "127.0.0.1:0", consumer
+	server.BaseContext = func(l net.Listener) context.Context {
+		listening <- l.Addr().String()
+		return context.WithoutCancel(ctx)
+	}
+	go func() { result <- consumer.Run(ctx, server) }()
+	return <-listening, result
 }
 
 // inProcess is a transport to a handler.
@@ -325,7 +327,6 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestConsumerServesHTTPSWithACertificate(t *testing.T) {
 	t.Parallel()
 	_, client := fake.Start(t)
-	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	with := httptest.NewUnstartedServer(nil)
 	with.StartTLS()
 	defer with.Close()
@@ -346,21 +347,11 @@ func TestConsumerServesHTTPSWithACertificate(t *testing.T) {
 		}, MinVersion: tls.VersionTLS12}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			consumer := fake.Must(webhook.NewConsumer(client, target,
-				lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"},
-				webhook.NewMemoryInbox(), acceptAll, nil))
-			address, ended := make(chan string, 1), make(chan error, 1)
-			server := &http.Server{
-				Addr: "127.0.0.1:0", Handler: consumer, TLSConfig: test.config, ReadHeaderTimeout: time.Minute,
-			}
-			server.BaseContext = func(l net.Listener) context.Context {
-				address <- l.Addr().String()
-				return t.Context()
-			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			go func() { ended <- consumer.Run(ctx, server) }()
-			response, err := with.Client().Get(test.scheme + "://" + <-address)
+			address, ended := serve(ctx, newConsumer(client, webhook.NewMemoryInbox(), acceptAll, nil),
+				&http.Server{TLSConfig: test.config, ReadHeaderTimeout: time.Minute})
+			response, err := with.Client().Get(test.scheme + "://" + address)
 			require.NoError(t, err)
 			require.NoError(t, response.Body.Close())
 			require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
