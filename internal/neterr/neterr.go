@@ -90,9 +90,8 @@ func describeHTTP(err error) string {
 
 // invalid are the words of net/http and compress for an answer that is not HTTP, or breaks its rules.
 var invalid = []string{
-	"malformed HTTP", "malformed MIME header", "malformed chunked", "malformed response from server", "chunked line", "chunked encoding",
-	"chunk length", "bad Content-Length", "Content-Length headers", "declared Content-Length", "transfer encoding", "1xx informational", "after chunked body",
-	"reading trailer", "connection error: ", "http2: frame", "gzip: invalid", "flate: corrupt",
+	"malformed HTTP", "malformed MIME header", "malformed response from server", "chunk length", "chunked ", "Content-Length",
+	"transfer encoding", "1xx informational", "reading trailer", "connection error: ", "http2: frame", "gzip: invalid", "flate: corrupt",
 }
 
 func contains(err error, words []string) bool {
