@@ -441,10 +441,10 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	var then []partner.Order // the table of the copy
 	time.AfterFunc(crash-back, func() { then = n.rows() })
 	f := n.start()
-	bubble.Elapse(crash / 4)
+	bubble.Elapse(crash / 8) // the copy has no pause
 	f.pauses(false)
 	n.rotates("the next")
-	bubble.Elapse(crash - crash/4 - 63*time.Second)
+	bubble.Elapse(crash - crash/8 - 63*time.Second)
 	f.crash()
 
 	now, inGap := partner.NewTable(), 0
