@@ -306,7 +306,7 @@ func TestSecretsOfExtraTellRequestsApart(t *testing.T) {
 }
 
 // TestFingerprintsOfEarlierReleasesStay for requests that had another form on the wire: no body in
-// place of null, and days with a zone.
+// place of null, days with a zone, and a time with nanoseconds.
 func TestFingerprintsOfEarlierReleasesStay(t *testing.T) {
 	layer := &printed{}
 	client := wire.NewClient(t, "https://lending.example", lending.WithIdempotency(layer),
@@ -322,6 +322,11 @@ func TestFingerprintsOfEarlierReleasesStay(t *testing.T) {
 		{"day", "98e7ac3fd4f65faaad3b18b6da46e7d17d8825c4e0a702a59888e82bcbd15fb4", func(ctx context.Context) error {
 			_, err := client.Applications.UpdateData(ctx, catalog.OtherApplication,
 				lending.ApplicationData{Name: "N", ZipCode: "94105", StartDate: catalog.Start})
+			return err
+		}},
+		{"nanoseconds", "7f93c9986c3082cb9f6d6373b24bc8b206c5a1045a0c498c49e23e15a8cb7c89", func(ctx context.Context) error {
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(),
+				lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date.Add(123_456_789), OTP: lending.NewSecret("012345")})
 			return err
 		}},
 	} {
