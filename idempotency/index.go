@@ -107,6 +107,7 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	if _, isKnown := k.made[id]; isKnown {
 		return k, nil
 	}
+	isSettled := true
 	for entry, err := range x.list(ctx, x.after, pageLimit) {
 		if err != nil {
 			return nil, err
@@ -117,7 +118,7 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 		if slices.ContainsFunc(marks, isWanted) {
 			k.add(&entry, &d)
 		}
-		if entry.Age > maxSaveTime {
+		if isSettled = isSettled && entry.Age > maxSaveTime; isSettled { // else the next question reads the entry again
 			x.keep(&entry, marks)
 		}
 	}

@@ -183,11 +183,13 @@ func TestUnreadableEntryLeavesRecordsToAPerson(t *testing.T) {
 	})
 }
 
-// hiding is a store whose list lacks a key: its save has begun before, and ends after those in the list.
+// hiding is a store whose list lacks a key: its save has begun before, and ends after those in the list. Or the list
+// has the key with an age of 0, since the clock was set back.
 type hiding struct {
 	store.Store
-	key   string
-	whole int // the number of lists from the first entry on
+	key     string
+	setBack bool
+	whole   int // the number of lists from the first entry on
 }
 
 func (h *hiding) List(ctx context.Context, f store.Filter) ([]store.Entry, error) {
@@ -195,13 +197,24 @@ func (h *hiding) List(ctx context.Context, f store.Filter) ([]store.Entry, error
 		h.whole++
 	}
 	all, err := h.Store.List(ctx, f)
+	if i := slices.IndexFunc(all, func(e store.Entry) bool { return e.Key == h.key }); i >= 0 && h.setBack {
+		all[i].Age = 0
+		return all, err
+	}
 	return slices.DeleteFunc(all, func(e store.Entry) bool { return e.Key == h.key }), err
 }
 
-// TestLateEntryOfTheListIsRead has an entry come into the list before an entry that was read.
+// TestLateEntryOfTheListIsRead has an entry come into the list before an entry that was read, or look young there.
 func TestLateEntryOfTheListIsRead(t *testing.T) {
+	for _, setBack := range []bool{false, true} {
+		t.Run(fmt.Sprint("clock set back ", setBack), func(t *testing.T) { lateEntry(t, setBack) })
+	}
+}
+
+func lateEntry(t *testing.T, setBack bool) {
+	t.Helper()
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		list := &hiding{Store: entries.Store}
+		list := &hiding{Store: entries.Store, setBack: setBack}
 		entries.Store = list
 		user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
 		create := order{service: service, customer: user.ID}.createsID(t, client)
@@ -215,6 +228,9 @@ func TestLateEntryOfTheListIsRead(t *testing.T) {
 		list.key = ":order-1"
 		another := service.AddCustomer(lendingtest.Customer{Email: fake.Ada().Email})
 		require.NoError(t, creation(t, client, fake.Ada())("another"))
+		if setBack { // the later entries are old
+			bubble.Elapse(time.Minute)
+		}
 		other := order{service: service, customer: fake.Must(lending.ParseCustomerID(another.ID))}
 		require.NoError(t, other.creates(t, client)("another/application"), "after a read of the list")
 		list.key = ""
