@@ -197,8 +197,8 @@ func (d *desk) action(act func(r *http.Request, who string, o order) (what strin
 		switch {
 		case d.origin.Check(r) != nil && !isForwarded(r):
 			return done{}, failf(http.StatusForbidden, "the request comes from the page of %.200q and has the Host %.200q: "+
-				"use the page itself, and let the gateway pass its Host on (nginx: proxy_set_header Host $http_host; "+
-				"Apache: ProxyPreserveHost On) or set X-Forwarded-Host", r.Header.Get("Origin"), r.Host)
+				"let the gateway pass the Host of the page on (nginx: proxy_set_header Host $http_host; Apache: ProxyPreserveHost On) "+
+				"or set X-Forwarded-Host; the page of another site may not act", r.Header.Get("Origin"), r.Host)
 		case !mayAct || who == "":
 			return done{}, failf(http.StatusForbidden, "this person may not act; ask for the right to act")
 		case media != "application/json":

@@ -58,7 +58,8 @@ func TestActionsNeedARight(t *testing.T) {
 		{"an unknown key", verdict("order-2", "happened", "a"), header(), http.StatusNotFound},
 		{"a browser without Sec-Fetch-Site, behind a gateway", verdict("order-2", "happened", "a"), header("Origin",
 			"https://ops.example", "X-Forwarded-Host", "ops.example, 10.0.0.7"), http.StatusNotFound},
-		{"the person on the page itself", order, header("Sec-Fetch-Site", "same-origin"), http.StatusOK},
+		{"the page itself, behind a gateway that replaces the Host", order, header("Origin", "https://ops.example",
+			"Sec-Fetch-Site", "same-origin"), http.StatusOK},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status, text := b.send(http.MethodPost, "api/resolve", test.order, test.header)
@@ -75,7 +76,8 @@ func TestGatewayWithoutTheHostIsNamed(t *testing.T) {
 		"X-Person": {person}, "Content-Type": {"application/json"}, "Origin": {"http://ops.example"},
 	})
 	assert.Contains(t, text, `the page of \"http://ops.example\" and has the Host \"127.0.0.1:`)
-	assert.Contains(t, text, "proxy_set_header Host $http_host; Apache: ProxyPreserveHost On) or set X-Forwarded-Host")
+	assert.Contains(t, text, ": let the gateway pass the Host of the page on (nginx: proxy_set_header Host $http_host; "+
+		"Apache: ProxyPreserveHost On) or set X-Forwarded-Host; ")
 }
 
 // A handler without Who and Show is read only.
