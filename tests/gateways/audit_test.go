@@ -17,8 +17,8 @@ import (
 )
 
 // TestAuditOfRepeatedProcessings has nginx send Process again to the other instance of the service. The response is of
-// the second run. The service shows the offer of the last end: the audit finds the repetition if the first run ends last.
-// Otherwise no read shows a repetition.
+// the second run. The service shows the offer of the last end: the audit finds the repetition if the first run ends
+// last. Otherwise no read shows a repetition.
 func TestAuditOfRepeatedProcessings(t *testing.T) {
 	for _, test := range []struct {
 		name   string

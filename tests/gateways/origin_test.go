@@ -98,7 +98,10 @@ func (i *instance) run(t *testing.T) {
 	}
 }
 
-const statusPath = "/api/Application/application-status/"
+const (
+	statusPath   = "/api/Application/application-status/"
+	documentPath = "/submit-"
+)
 
 // ServeHTTP executes each request that arrives whole, and then has the faults.
 func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +109,7 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.partner.ServeHTTP(w, r)
 		return
 	}
-	isDocument := strings.Contains(r.URL.Path, "/submit-")
+	isDocument := strings.Contains(r.URL.Path, documentPath)
 	if isDocument && o.refusesDocuments {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
@@ -142,14 +145,13 @@ func (o *origin) execute(r *http.Request, body []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.executed[path.Base(r.URL.Path)]++
-	name := r.URL.Query().Get("fileName")
-	if name == "" {
+	if !strings.Contains(r.URL.Path, documentPath) {
 		return
 	}
 	var content string
 	_ = json.Unmarshal(body, &content)
 	document, err := base64.StdEncoding.DecodeString(content)
-	if err != nil || name != nameOf(document) {
+	if err != nil || r.URL.Query().Get("fileName") != nameOf(document) {
 		o.parts++
 	}
 }
