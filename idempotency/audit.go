@@ -191,7 +191,7 @@ func (a *audit) choose(ctx context.Context) ([]string, error) {
 		}
 		if !at.Before(a.From) && at.Before(a.To) {
 			a.result.Keys++
-			if entry.State != store.Free && (!row.adds || row.reads == noReads || row.isOne) {
+			if entry.State != store.Free && (!row.adds || row.isOne) {
 				a.result.NotAuditable[d.Request.Route]++
 			}
 			for _, o := range d.Request.IDs.owners() {

@@ -109,10 +109,8 @@ func (d *entryData) claims(entry *store.Entry) (all []claim) {
 			all = append(all, claim{key: entry.Key, in: readsApplications, id: id})
 		}
 		return append(all, claim{key: entry.Key, in: row.mayAdd})
-	case isInDoubt(entry.State) && !d.Doubt.Happened:
-		c.isSure = false
-		return slices.Repeat([]claim{c}, max(1, d.Send.Adds))
-	case len(d.Response.Body) == 0:
+	case len(d.Response.Body) == 0: // of a batch see hasUnknown
+		c.isSure = c.isSure && !isInDoubt(entry.State)
 		return []claim{c}
 	}
 	for _, text := range elements(d.Response.Body) {
@@ -152,7 +150,7 @@ func (b *book) add(entry *store.Entry, d *entryData, made []string) {
 		first = first.Add(-time.Duration(l.Lasted) * time.Millisecond)
 	}
 	for _, id := range made {
-		if (id == b.id || id == b.parent) && (b.born.IsZero() || first.Before(b.born)) {
+		if id == b.id || id == b.parent {
 			b.born = first
 		}
 	}

@@ -86,8 +86,7 @@ func (b *books) key(step string) context.Context {
 
 func (b *books) apply(client *lending.Client, key string) lending.ApplicationID {
 	b.Helper()
-	id := fake.Must(client.Applications.Create(b.key(key),
-		lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil))
+	id := fake.Must(client.Applications.Create(b.key(key), request(b), nil))
 	b.applications = append(b.applications, id)
 	return id
 }
@@ -128,9 +127,24 @@ func (b *books) audit() (found, unread []string) {
 	return found, unread
 }
 
+func request(b *books) lending.ApplicationRequest {
+	return lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}
+}
+
+func withApplicant(b *books) lending.ApplicationAndApplicantRequest {
+	return lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
+		"customerId": b.customer, "businessName": "B", "businessZip": "94105",
+		"applicant": map[string]string{"firstName": "Ada", "lastName": "Lovelace"},
+	}}
+}
+
 const (
 	withdrawalsRoute  = "GET /api/Loan/get-withdrawals/{loanId}"
 	applicationsRoute = "GET /api/Application/get-customer-applications/{customerId}"
+
+	applicantRoute     = "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}"
+	batchRoute         = "POST /api/ApplicationBulk/create-applications"
+	withApplicantRoute = "POST /api/Application/create-application-and-applicant"
 )
 
 // TestAuditFindsEachDifference plants a difference into balanced books.
@@ -157,8 +171,9 @@ func TestAuditFindsEachDifference(t *testing.T) {
 				a.CustomerID = uuid.NewString()
 			})
 		}, []string{"missing applications 1"}},
-		{"another program creates an application", func(b *books) {
-			b.apply(b.other, "")
+		{"another program creates an application, which a response names", func(b *books) {
+			b.service.Answer(offerRoute, wire.Answer(http.StatusOK, `{"sameAs":"`+b.apply(b.other, "").String()+`"}`))
+			fake.Must(b.client.Applications.Offer(b.key("offer"), b.applications[0], &lending.OfferOptions{Force: true}))
 		}, []string{"unexplained applications 1"}},
 		{"a second loan of an application", func(b *books) {
 			b.service.AddLoan(lendingtest.Loan{CustomerID: b.customer.String(), ApplicationID: b.applications[0].String()})
@@ -179,8 +194,7 @@ func TestAuditFindsEachDifference(t *testing.T) {
 		}, []string{"open  0"}},
 		{"two keys claim an application", func(b *books) {
 			b.service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-			_, err := b.client.Applications.Create(b.key("shared"),
-				lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+			_, err := b.client.Applications.Create(b.key("shared"), request(b), nil)
 			require.ErrorIs(b, err, lending.ErrOutcomeUnknown)
 			bubble.Elapse(maxLateness)
 			require.NoError(b, b.log.Resolve(b.Context(), "order/shared",
@@ -202,6 +216,18 @@ func TestAuditFindsEachDifference(t *testing.T) {
 		{"an applicant is gone", func(b *books) {
 			b.service.UpdateApplication(b.applications[0].String(), func(a *lendingtest.Application) { a.Applicants = nil })
 		}, []string{"missing applicants 1"}},
+		{"two applicants are gone, and a third is in doubt", func(b *books) {
+			id := b.applications[0]
+			require.NoError(b, b.client.Approval.AddSecondaryApplicantDetails(b.key("a-second"), id,
+				lending.SecondaryApplicantRequest{Extra: applicant().Extra}))
+			bubble.Elapse(maxLateness)
+			b.service.Fail(applicantRoute, lendingtest.Fault{ResetBefore: true})
+			require.Error(b, b.client.Approval.AddPrimaryApplicantDetails(b.key("a-doubt"), id, applicant()))
+			b.service.UpdateApplication(id.String(), func(a *lendingtest.Application) { a.Applicants = nil })
+		}, []string{"missing applicants 2"}},
+		{"an offer without an id", func(b *books) {
+			b.service.Answer(offerRoute, wire.Answer(http.StatusOK, `{"planId":"`+uuid.NewString()+`"}`))
+		}, nil},
 		{"withdrawals without ids, too few", func(b *books) {
 			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[{"amount":1}],"totalCount":1}`))
 		}, []string{"missing withdrawals 1"}},
@@ -236,6 +262,11 @@ func TestAuditOfReadsThatFailIsIncomplete(t *testing.T) {
 		plant func(b *books)
 	}{
 		{"a read fails", func(b *books) {
+			for i := range 12 {
+				id := b.apply(b.client, fmt.Sprint("further-", i))
+				fake.Must(b.client.Applications.UpdateName(b.key(fmt.Sprint("name-", i)), id, "C"))
+			}
+			bubble.Elapse(maxLateness)
 			b.service.Fail(withdrawalsRoute, lendingtest.Fault{Status: http.StatusBadGateway, Times: 100})
 		}},
 		{"the answer to a read is none", func(b *books) {
@@ -280,23 +311,69 @@ func TestAuditOfReadsThatFailIsIncomplete(t *testing.T) {
 	}
 }
 
+// TestAuditGoesOnAfterRejectedReads has a service reject the reads of 14 applications. A list of the customer lags.
+func TestAuditGoesOnAfterRejectedReads(t *testing.T) {
+	inBooks(t, func(b *books) {
+		for i := range 12 {
+			id := b.apply(b.client, fmt.Sprint("further-", i))
+			fake.Must(b.client.Applications.UpdateName(b.key(fmt.Sprint("name-", i)), id, "C"))
+		}
+		bubble.Elapse(maxLateness)
+		id := b.apply(b.client, "not-shown")
+		b.service.UpdateApplication(id.String(), func(a *lendingtest.Application) { a.CustomerID = uuid.NewString() })
+		b.service.Fail("GET /api/ApplicationApproval/get-all-applicants/{applicationId}",
+			lendingtest.Fault{Status: http.StatusForbidden, Times: 1000})
+		found, unread := b.audit()
+		assert.Empty(b, found)
+		assert.Len(b, unread, 14+1)
+		assert.Contains(b, unread[14], "customer "+b.customer.String()+": the reads do not show the last mutations yet")
+	})
+}
+
 // TestAuditOfAForgetfulLogFindsNothingWrong has swept, forgotten and erased keys.
 func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		forget func(b *books)
 		owners int // not auditable
+		unread int
 	}{
 		{"swept", func(b *books) {
 			bubble.Elapse(31 * 24 * time.Hour)
 			assert.Positive(b, fake.Must(b.log.Sweep(b.Context())))
-		}, 0},
-		{"a single key forgotten", func(b *books) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }, 4},
+		}, 0, 0},
+		{"swept after a key was forgotten", func(b *books) {
+			fake.Must(b.log.Forget(b.Context(), "order/confirm-1"))
+			bubble.Elapse(31 * 24 * time.Hour)
+			assert.Positive(b, fake.Must(b.log.Sweep(b.Context())))
+		}, 2, 0},
+		{"unreadable", func(b *books) {
+			entry := fake.Must(loaded(b.entries, ":order/confirm-1"))
+			entry.Data = []byte(`{"format":99}`)
+			require.NoError(b, b.entries.Save(b.Context(), entry))
+		}, 4, 1},
+		{"a batch without a response", func(b *books) {
+			b.service.Fail(batchRoute, lendingtest.Fault{ResetAfter: true})
+			_, err := b.client.Bulk.CreateApplications(b.key("batch"), []lending.ApplicationRequest{request(b), request(b)})
+			require.Error(b, err)
+		}, 4, 0},
+		{"a creation for an unknown customer without a response", func(b *books) {
+			b.service.Fail(withApplicantRoute, lendingtest.Fault{ResetAfter: true})
+			_, err := b.client.Applications.CreateWithApplicant(b.key("both"), withApplicant(b), nil)
+			require.Error(b, err)
+		}, 4, 0},
+		{"a single key forgotten", func(b *books) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }, 4, 0},
 		{"erased", func(b *books) {
 			fake.Must(b.log.Erase(b.Context(), idempotency.Decision{By: "kim", Why: "request"}, b.loan.String()))
 			b.withdraw(b.client)
 			bubble.Elapse(maxLateness)
-		}, 4},
+		}, 4, 0},
+		{"an application after a key was forgotten", func(b *books) {
+			fake.Must(b.log.Forget(b.Context(), "order/confirm-1"))
+			bubble.Elapse(3 * time.Hour)
+			b.apply(b.client, "late")
+			bubble.Elapse(maxLateness)
+		}, 4, 0},
 		{"a key of a younger owner forgotten later", func(b *books) {
 			fake.Must(b.log.Forget(b.Context(), "order/confirm-1"))
 			bubble.Elapse(2*time.Hour + 10*time.Minute)
@@ -308,14 +385,14 @@ func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
 			require.NoError(b, b.client.Approval.AddPrimaryApplicantDetails(b.key("late-applicant"), id, applicant()))
 			bubble.Elapse(maxLateness)
 			fake.Must(b.log.Forget(b.Context(), "order/late-applicant"))
-		}, 5},
+		}, 5, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBooks(t, func(b *books) {
 				test.forget(b)
 				found, unread := b.audit()
 				assert.Empty(t, found)
-				assert.Empty(t, unread)
+				assert.Len(t, unread, test.unread)
 				result := fake.Must(b.log.Audited(b.Context()))
 				assert.Equal(t, test.owners, result.NotAuditable["owners of which the log has forgotten a key"])
 			})
@@ -325,9 +402,6 @@ func TestAuditOfAForgetfulLogFindsNothingWrong(t *testing.T) {
 
 // TestAuditTakesNoKeyForAnotherProgram has records whose keys are no ordinary creations.
 func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
-	request := func(b *books) lending.ApplicationRequest {
-		return lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}
-	}
 	for _, test := range []struct {
 		name string
 		make func(b *books)
@@ -342,12 +416,7 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 			fake.Must(b.client.Bulk.CreateApplications(b.key("batch"), batch))
 		}},
 		{"an application with its applicant", func(b *books) {
-			id := fake.Must(b.client.Applications.CreateWithApplicant(b.key("both"), lending.ApplicationAndApplicantRequest{
-				Extra: catalog.Unpublished{
-					"customerId": b.customer, "businessName": "B", "businessZip": "94105",
-					"applicant": map[string]string{"firstName": "Ada", "lastName": "Lovelace"},
-				},
-			}, nil))
+			id := fake.Must(b.client.Applications.CreateWithApplicant(b.key("both"), withApplicant(b), nil))
 			fake.Must(b.client.Applications.UpdateName(b.key("rename"), id, "C"))
 		}},
 		{"a customer with an application", func(b *books) {
@@ -367,6 +436,11 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 		}},
 		{"a second primary applicant", func(b *books) {
 			require.NoError(b, b.client.Approval.AddPrimaryApplicantDetails(b.key("again"), b.applications[0], applicant()))
+		}},
+		{"a rejected application", func(b *books) {
+			b.service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusConflict})
+			_, err := b.client.Applications.Create(b.key("rejected"), request(b), nil)
+			require.Equal(b, lending.OutcomeRejected, lending.OutcomeOf(err))
 		}},
 		{"a lost response to a withdrawal", func(b *books) {
 			b.service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
@@ -397,25 +471,43 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 // TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys has another program create an application for a customer whose
 // keys are all in the log.
 func TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys(t *testing.T) {
-	inBooks(t, func(b *books) {
-		fake.Must(b.log.Forget(b.Context(), "order/confirm-1"))
-		bubble.Elapse(time.Hour)
-		user := fake.Ada()
-		user.Email = "young@example.com"
-		b.customer = fake.Must(b.client.Applications.CreateCustomer(b.key("young"), user)).ID
-		id := b.apply(b.client, "first")
-		b.apply(b.other, "")
-		loan := b.service.AddLoan(lendingtest.Loan{
-			CustomerID: b.customer.String(), ApplicationID: id.String(), IsEnabled: true,
+	for _, test := range []struct {
+		name   string
+		forget func(b *books, customer lending.CustomerID)
+	}{
+		{"forgotten", func(b *books, _ lending.CustomerID) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }},
+		{"erased", func(b *books, customer lending.CustomerID) {
+			fake.Must(b.log.Erase(b.Context(), idempotency.Decision{By: "kim", Why: "request"}, customer.String()))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBooks(t, func(b *books) {
+				older := b.customer
+				fake.Must(b.client.Bulk.CreateApplications(b.key("older"), []lending.ApplicationRequest{request(b)}))
+				bubble.Elapse(time.Hour)
+				user := fake.Ada()
+				user.Email = "young@example.com"
+				b.customer = fake.Must(b.client.Applications.CreateCustomer(b.key("young"), user)).ID
+				id := b.apply(b.client, "first")
+				b.apply(b.other, "")
+				fake.Must(b.client.Bulk.CreateApplications(b.key("batch"), []lending.ApplicationRequest{request(b)}))
+				b.service.Fail(batchRoute, lendingtest.Fault{Status: http.StatusConflict})
+				_, err := b.client.Bulk.CreateApplications(b.key("rejected"), []lending.ApplicationRequest{request(b)})
+				require.Error(b, err)
+				loan := b.service.AddLoan(lendingtest.Loan{
+					CustomerID: b.customer.String(), ApplicationID: id.String(), IsEnabled: true,
+				})
+				b.loan = fake.Must(lending.ParseLoanID(loan.ID))
+				b.withdraw(b.client)
+				b.withdraw(b.other)
+				bubble.Elapse(maxLateness)
+				test.forget(b, older)
+				found, unread := b.audit()
+				assert.Equal(b, []string{"unexplained applications 1", "unexplained withdrawals 1"}, found)
+				assert.Empty(b, unread)
+			})
 		})
-		b.loan = fake.Must(lending.ParseLoanID(loan.ID))
-		b.withdraw(b.client)
-		b.withdraw(b.other)
-		bubble.Elapse(maxLateness)
-		found, unread := b.audit()
-		assert.Equal(b, []string{"unexplained applications 1", "unexplained withdrawals 1"}, found)
-		assert.Empty(b, unread)
-	})
+	}
 }
 
 // TestAuditAfterARestore has orders after the copy of a store. After the restore some of them run again, and a new
@@ -446,8 +538,7 @@ func TestAuditAfterARestore(t *testing.T) {
 		restored(b.T, b.log, idempotency.Restoration{By: "kim", Copy: at})
 		bubble.Elapse(maxLateness)
 		create := func() error {
-			_, err := b.client.Applications.Create(b.key("application-2"),
-				lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+			_, err := b.client.Applications.Create(b.key("application-2"), request(b), nil)
 			return err
 		}
 		b.withdrawals = 3
@@ -466,8 +557,7 @@ func TestAuditAfterARestore(t *testing.T) {
 			require.NoError(b, step.call())
 		}
 		accepted := idempotency.WithAccepted(b.key("application-3"), time.Now())
-		fake.Must(b.client.Applications.Create(accepted,
-			lending.ApplicationRequest{CustomerID: b.customer, BusinessName: "B", BusinessZip: "94105"}, nil))
+		fake.Must(b.client.Applications.Create(accepted, request(b), nil))
 		after := len(b.service.Snapshot().Applications) + len(b.service.Snapshot().Loans[0].Withdrawals)
 		require.Equal(b, ran+1, after, "nothing is done twice")
 		bubble.Elapse(maxLateness)
@@ -480,6 +570,18 @@ func TestAuditAfterARestore(t *testing.T) {
 // TestAuditReadsTheOwnersOfItsPeriod has keys of three days.
 func TestAuditReadsTheOwnersOfItsPeriod(t *testing.T) {
 	inBooks(t, func(b *books) {
+		b.service.Fail("GET /api/Application/update-application-name/{applicationId}",
+			lendingtest.Fault{Status: http.StatusConflict})
+		_, err := b.client.Applications.UpdateName(b.key("rejected"), b.applications[0], "C")
+		require.Error(b, err)
+		b.audit()
+		assert.Equal(b, map[string]int{
+			"POST /api/Application/create-customer":                             1,
+			"POST /api/Application/add-or-update-banking-data/{applicationId}":  2,
+			"GET /api/Application/process-application/{applicationId}":          2,
+			"POST /api/ApplicationApproval/add-company-details/{applicationId}": 1,
+			"POST /api/Loan/make-withdrawal-invoice/{loanId}":                   2,
+		}, fake.Must(b.log.Audited(b.Context())).NotAuditable)
 		bubble.Elapse(24 * time.Hour)
 		from := time.Now()
 		bubble.Elapse(time.Hour)
@@ -591,6 +693,7 @@ func TestAuditDailyRunsInOneReplica(t *testing.T) {
 		b.watch = func() {}
 		assert.Equal(b, first.To, fake.Must(b.log.Audited(b.Context())).To, "no result of half an audit")
 
+		bubble.Elapse(time.Hour)
 		killed := &tampered{Store: b.entries}
 		killed.saved = func(store.Entry) error { // the process dies after the first save
 			killed.save = func(store.Entry) error { return io.ErrClosedPipe }

@@ -489,7 +489,8 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	assert.True(t, claim || erased[emails[0]] || f.erases(emails[0]))
 	f.crash()
 	require.NoError(t, n.service.Wait(t.Context()))
-	assert.Empty(t, n.wrong())
+	wrong := n.wrong()
+	assert.Empty(t, wrong)
 	bubble.Elapse(maxLateness)
 	log = fake.Must(idempotency.NewLog(n.entries, &n.options))
 	year := idempotency.AuditOptions{
@@ -498,10 +499,10 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	lost := 0 // keys that the copy did not have, and whose orders had ended
 	for d, err := range log.Audit(t.Context(), year) {
 		require.NoError(t, err)
-		assert.Equal(t, idempotency.Unexplained, d.Kind, "%+v", d)
+		assert.True(t, d.Kind == idempotency.Unexplained || len(wrong) > 0, "%+v", d)
 		lost += d.Count
 	}
-	assert.True(t, lost == 0 || !claim, "each order since the copy has run again: %d", lost)
+	assert.True(t, lost == 0 || !claim || len(wrong) > 0, "each order since the copy has run again: %d", lost)
 	made := n.service.ExecutedFor(fake.CreateRoute)
 	for i, email := range emails {
 		assert.Equal(t, claim || i%5 > 0, made[email] == 1, "%s was created %d times", email, made[email])
