@@ -229,7 +229,7 @@ func (r *request) lineLength(address *url.URL) int {
 
 func (r *request) checkAddress(address *url.URL) error {
 	var c checks
-	c.that(r.lineLength(address) <= maxLine, "address", CodeLength, "must have fewer than 8,000 bytes; shorten the parameters")
+	c.that(r.lineLength(address) <= maxLine, "address", CodeLength, "must have at most 8,000 bytes; shorten the parameters")
 	return c.err(r.method, r.path)
 }
 
@@ -244,7 +244,7 @@ func (r *request) checkHead(address *url.URL, header http.Header) error {
 		}
 		for _, value := range values {
 			n := len(name) + len(value) + len(": \r\n")
-			c.that(n <= maxLine, field, CodeLength, "must have fewer than 8,000 bytes")
+			c.that(n <= maxLine, field, CodeLength, "must have at most 8,000 bytes")
 			size += n
 		}
 	}
