@@ -107,7 +107,7 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	if _, isKnown := k.made[id]; isKnown {
 		return k, nil
 	}
-	isSettled := true
+	isSettled := true // a later page is read later: its entries can be older than a young entry was
 	for entry, err := range x.list(ctx, x.after, pageLimit) {
 		if err != nil {
 			return nil, err

@@ -69,7 +69,8 @@ type acceptedContext struct{}
 
 // WithAccepted tells when your program accepted the order of the mutations in ctx, with any key. If the order was
 // accepted after [Log.Restored], the log sends a key that it does not have without a check: nothing of the order can
-// have been sent before, and [Log.Lookup] says so. Pass the time in your table of orders.
+// have been sent before, and [Log.Lookup] says so. Pass the time in your table of orders. The clock of
+// the table must not be ahead of this process by more than the time between the stop of all replicas and Restored.
 func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
 	return context.WithValue(ctx, acceptedContext{}, accepted)
 }
