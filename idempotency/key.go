@@ -71,6 +71,7 @@ type acceptedContext struct{}
 // accepted after [Log.Restored], the log sends a key that it does not have without a check: nothing of the order can
 // have been sent before, and [Log.Lookup] says so. Pass the time in your table of orders. The clock of
 // the table must not be ahead of this process by more than the time between the stop of all replicas and Restored.
+// A time more than a minute in the future is a mistake, and tells nothing.
 func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
 	return context.WithValue(ctx, acceptedContext{}, accepted)
 }
@@ -78,7 +79,8 @@ func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
 // isNewOrder reports whether the order of ctx was accepted after the instruction.
 func isNewOrder(ctx context.Context, o *Instruction) bool {
 	accepted, _ := ctx.Value(acceptedContext{}).(time.Time)
-	return !accepted.IsZero() && time.Since(accepted) < o.Age
+	age := time.Since(accepted)
+	return !accepted.IsZero() && age < o.Age && age > -time.Minute
 }
 
 // Verdict tells whether a mutation happened. The zero Verdict means [NeedsReview].

@@ -170,7 +170,9 @@ func TestOrderAcceptedAfterTheRestoreIsSent(t *testing.T) {
 		sends    int
 	}{
 		{"after", time.Second, nil, 1},
+		{"by a clock ahead of this process", time.Minute, nil, 1},
 		{"before", -time.Second, idempotency.ErrNeedsReview, 0},
+		{"in the future", time.Hour, idempotency.ErrNeedsReview, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			atNight(t, func(t *testing.T, service *lendingtest.Service, client *lending.Client, log *idempotency.Log) {
