@@ -56,7 +56,7 @@ func TestEveryFailureOfAConnectionHasAText(t *testing.T) {
 		},
 		{"HTTP/2, no status", invalidHTTP, "", frame(frameHeaders, flagEndHeaders|flagEndStream, "")},
 		{"HTTP/2, HPACK", invalidHTTP, "", frame(frameHeaders, flagEndHeaders|flagEndStream, "\xff\xff\xff\xff\xff\xff")},
-		{"HTTP/2, no frame", invalidHTTP, "", frame(frameData, 0, strings.Repeat("c4n4ry", 4000))},
+		{"HTTP/2, large frame", invalidHTTP, "", frame(frameData, 0, strings.Repeat("c4n4ry", 1<<20))},
 		{"HTTP/2, status", invalidHTTP, "", frame(frameHeaders, flagEndHeaders|flagEndStream, "\x08\x03c4n")},
 		{"HTTP/2, interim", invalidHTTP, "", frame(frameHeaders, flagEndHeaders|flagEndStream, "\x08\x03103")},
 	} {

@@ -367,7 +367,8 @@ func (n *night) wrong() (wrong []string) {
 	return wrong
 }
 
-// erases removes a customer without open orders, unless a key is still open. A later order of the customer goes on.
+// erases removes a customer without open orders, unless a key is still open. The copy can have no key that names the
+// customer. A later order of the customer goes on.
 func (f *fleet) erases(email string) bool {
 	isOpen := func(o partner.Order) bool { return o.Email == email && o.State == partner.Open }
 	state := f.service.Snapshot()
@@ -381,8 +382,8 @@ func (f *fleet) erases(email string) bool {
 			ids = append(ids, a.ID)
 		}
 	}
-	n, err := f.log.Erase(f.Context(), asked, ids...)
-	return err == nil && n > 0
+	_, err := f.log.Erase(f.Context(), asked, ids...)
+	return err == nil
 }
 
 // TestRestoredStoreDoesNothingTwice has three replicas carry orders out, which come every 20 seconds and wait for their

@@ -144,7 +144,7 @@ func (y *year) done(ids ...string) {
 	}
 }
 
-// waits waits until the service has sent so many passwords.
+// waits returns after the service has sent so many passwords.
 func (y *year) waits(passwords int) {
 	y.Helper()
 	y.eventually("a password", func() bool { return y.service.Executed(onboarding.Withdraw) == passwords })
