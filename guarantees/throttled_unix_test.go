@@ -32,7 +32,7 @@ const throttledVariable = "LENDING_TEST_THROTTLED" // the address of the service
 func TestThrottledProcessKnowsWhichRequestsLeft(t *testing.T) {
 	if address := os.Getenv(throttledVariable); address != "" {
 		mutateThrottled(t.Context(), address)
-		return
+		os.Exit(0) // a connection whose handshake ends after Close stays idle for 30 s
 	}
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {
@@ -87,7 +87,7 @@ func TestThrottledProcessKnowsWhichRequestsLeft(t *testing.T) {
 			}
 			t.Log(counts)
 			assert.Zero(t, counts["not sent, arrived 1"]+counts["unknown, arrived 0"]+counts["done, arrived 0"], counts)
-			assert.NotZero(t, counts["not sent, arrived 0"])
+			assert.Less(t, counts["done, arrived 1"], 240, "no deadline was met")
 		})
 	}
 }
