@@ -87,7 +87,7 @@ func TestThrottledProcessKnowsWhichRequestsLeft(t *testing.T) {
 			}
 			t.Log(counts)
 			assert.Zero(t, counts["not sent, arrived 1"]+counts["unknown, arrived 0"]+counts["done, arrived 0"], counts)
-			assert.Less(t, counts["done, arrived 1"], 240, "no deadline was met")
+			assert.NotZero(t, counts["not sent, arrived 0"])
 		})
 	}
 }
@@ -100,7 +100,7 @@ func mutateThrottled(ctx context.Context, address string) {
 	for range 24 {
 		all.Go(func() {
 			for range 10 {
-				ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+				ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				id := uuid.New()
 				err := client.Approval.AddCompanyDetails(ctx, lending.ApplicationID(id), lending.CompanyDataRequest{})
 				cancel()
