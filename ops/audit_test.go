@@ -33,7 +33,8 @@ func TestAuditIsShownToEverybody(t *testing.T) {
 	b.refused(http.StatusBadRequest, "api/audit", map[string]any{"from": "yesterday"})
 	b.refused(http.StatusBadRequest, "api/audit", map[string]any{"from": "2026-01-02", "to": "2026-01-01"})
 	from := time.Now().UTC().Add(-time.Hour).Format(time.DateTime)
-	assert.JSONEq(t, `{"done":1}`, b.act("api/audit", map[string]any{"from": from}))
+	to := time.Now().UTC().Add(time.Hour).Format(time.DateTime) // the key has changed just now
+	assert.JSONEq(t, `{"done":1}`, b.act("api/audit", map[string]any{"from": from, "to": to}))
 	assert.Regexp(t, `^{"from":"20[^}]*,"ended":"20[^}]*,"keys":1,"owners":1,"found":{"unexplained":1},`+
 		`"differences":\[{"kind":"unexplained","owner":"loan","id":"`+loan, b.read("api/audit"))
 	shown := b.read("")
@@ -42,6 +43,6 @@ func TestAuditIsShownToEverybody(t *testing.T) {
 	assert.Contains(t, shown, `<p>loan <code>`+loan+`</code></p>`)
 
 	b.service.Fail("*", lendingtest.Fault{Status: http.StatusBadGateway, Times: 1000})
-	assert.JSONEq(t, `{"done":1}`, b.act("api/audit", map[string]any{"from": from}), "the loan is unread")
+	assert.JSONEq(t, `{"done":1}`, b.act("api/audit", map[string]any{"from": from, "to": to}), "the loan is unread")
 	assert.Contains(t, b.read(""), `<p>Why: <bdi>page at 0: `)
 }
