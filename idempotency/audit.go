@@ -97,23 +97,25 @@ func (l *Log) AuditDaily(ctx context.Context, client *lending.Client) (next time
 	s, now := l.settings(), time.Now()
 	a := audit{settings: s, wait: auditWait, yield: func(Difference) bool { return true }}
 	a.Client, a.To = client, now.Add(-s.MaxLateness) // reads show the changes before
+	var since time.Time
 	err = s.audits.change(ctx, func(i *instructions) {
 		if next = i.Turn.Add(auditEvery).Sub(now); next <= 0 {
-			a.From, i.Turn = i.Audited, now
+			since, i.Turn = i.Audited, now
 		}
 	})
 	if err != nil || next > 0 {
 		return next, storeError(err)
 	}
-	if a.From.IsZero() {
-		a.From = a.To.Add(-auditEvery)
+	if since.IsZero() {
+		since = a.To.Add(-auditEvery)
 	}
+	a.From = since.Add(-maxSaveTime) // an age is older than its read: no key falls between two audits
 	err = a.run(ctx)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
 	failed := s.audits.change(ctx, func(i *instructions) {
 		if next, i.Audited = auditEvery, a.To; err != nil {
-			next, i.Audited, i.Turn = 0, a.From, time.Time{}
+			next, i.Audited, i.Turn = 0, since, time.Time{}
 		}
 	})
 	return next, cmp.Or(err, storeError(failed))

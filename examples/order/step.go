@@ -24,7 +24,8 @@ type Partner struct {
 	// Ask returns the one-time password for a withdrawal from the loan, once the customer has
 	// entered it, and the zero Secret before. Sending is the number of the message with the password: 0
 	// for the first, then the number of the resend. A password that the customer entered for an
-	// earlier sending is wrong: the page stores the number with the password.
+	// earlier sending is wrong: the page stores the number with the password, and keeps each password until the
+	// order ends, because after a restore of the log a step asks for an earlier password again.
 	Ask func(ctx context.Context, o Order, loan lending.LoanID, sending int) (lending.Secret, error)
 
 	// Persons reports whether an order has no checks of the partner's own: a person then decides
