@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,13 +43,15 @@ type backend struct {
 	table    *order.Table
 	password func(sending int, loan string) string // entered by the customer, or "" before
 	lock     func(ctx context.Context, order string) (func(), error)
-	chaos    *chaos // nil for a quiet run
+	chaos    *chaos      // nil for a quiet run
+	hangs    atomic.Bool // the first step, until its deadline
 	entries  store.Store
 	tokens   lending.TokenStore
 
 	mu       sync.Mutex
 	entered  map[int]string // by sending
-	stops    int            // results without a retry
+	ended    order.State
+	stops    int // results without a retry
 	persons  int
 	consumer http.Handler
 }
@@ -369,6 +372,11 @@ func (b *backend) report(r orders.Result) {
 	if r.Err != nil && !r.Repeated {
 		b.Log(r.Err)
 	}
+	state := b.table.Get(id).State
+	if b.ended != order.Open {
+		assert.Contains(b, []order.State{b.ended, order.Done}, state, "an order that has ended goes on")
+	}
+	b.ended = state
 }
 
 // change changes the order of the test before its first step.
