@@ -1,9 +1,12 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +47,7 @@ type instructions struct {
 	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
 	Gone    time.Time      `json:"gone,omitzero"`    // no key that changed later was forgotten: see [Log.Audit]
 
-	Heirs map[string]string `json:"heirs,omitempty"` // by former account, the account that has taken over its keys
+	Heirs map[string]string `json:"heirs,omitempty"` // by former account, the account of its group: see united
 
 	Audit   *AuditResult `json:"audit,omitempty"`  // of the last audit
 	Audited time.Time    `json:"audited,omitzero"` // the end of the period of the last daily audit
@@ -66,6 +69,28 @@ func (d *instructions) restored(now time.Time) *Instruction {
 		return nil
 	}
 	return &o
+}
+
+// isOne reports whether two accounts are of the same group.
+func (d *instructions) isOne(a, b string) bool {
+	return cmp.Or(d.Heirs[a], a) == cmp.Or(d.Heirs[b], b)
+}
+
+// united returns Heirs with a group of account and formerly. It returns nil if one of them has a group with an account that
+// is not among them: so two accounts that do not name each other share no former account.
+func (d *instructions) united(account string, formerly []string) map[string]string {
+	all := append([]string{account}, formerly...)
+	for former, heir := range d.Heirs {
+		if slices.Contains(all, former) != slices.Contains(all, heir) {
+			return nil
+		}
+	}
+	heirs := map[string]string{}
+	maps.Copy(heirs, d.Heirs)
+	for _, one := range all {
+		heirs[one] = account
+	}
+	return heirs
 }
 
 const (

@@ -412,7 +412,7 @@ func TestFormerAccountHasOneHeir(t *testing.T) {
 				}
 				start := func() {
 					for i := range heirs {
-						clientAt(&heirs[i], heirs[i].address, idempotency.Account{
+						clientAt(&heirs[i], heirs[i].address, idempotency.Account{Name: "older"}, idempotency.Account{
 							BaseURL: "https://old.example", Username: lendingtest.Username,
 						})
 					}
@@ -447,7 +447,7 @@ func TestFormerAccountHasOneHeir(t *testing.T) {
 					require.NoError(t, call(first))
 					err := call(second)
 					require.ErrorIs(t, err, idempotency.ErrOtherAccount)
-					require.ErrorContains(t, err, "in the Options.Formerly of two accounts, and the other account was the first")
+					require.ErrorContains(t, err, "Options.Formerly lists an account whose keys belong to an account that is not listed")
 					require.ErrorIs(t, o.creates(t, heirs[second].client)("application"), idempotency.ErrOtherAccount)
 					sent := len(heirs[second].service.Requests())
 					fake.Must(heirs[second].log.Check(t.Context(), heirs[second].client))
@@ -457,6 +457,63 @@ func TestFormerAccountHasOneHeir(t *testing.T) {
 					start()
 					bubble.Elapse(time.Second)
 				}
+			})
+		})
+	}
+}
+
+// TestFormerAccountsHaveOneOwner has accounts that list former accounts with keys, each question in a new process.
+func TestFormerAccountsHaveOneOwner(t *testing.T) {
+	type question struct {
+		account, formerly, owner string // accounts of one letter
+		want                     error
+	}
+	other := idempotency.ErrOtherAccount
+	for _, test := range []struct {
+		name      string
+		questions []question
+	}{
+		{"two list the same two", []question{
+			{"C", "AB", "A", nil}, {"D", "AB", "A", other}, {"D", "AB", "B", other}, {"C", "AB", "B", nil}, {"D", "B", "B", other},
+		}},
+		{"two share one of two", []question{{"C", "A", "A", nil}, {"D", "AB", "B", other}, {"D", "B", "B", nil}, {"C", "AB", "B", other}, {"D", "AB", "A", other}}},
+		{"a chain", []question{{"B", "A", "A", nil}, {"C", "AB", "A", nil}, {"D", "AB", "A", other}, {"B", "A", "A", nil}}},
+		{"the other end of a chain", []question{
+			{"B", "A", "A", nil}, {"D", "AB", "B", nil}, {"C", "AB", "A", other}, {"C", "ABD", "A", nil},
+		}},
+		{"replicas that also list the next account", []question{
+			{"B", "ABC", "A", nil}, {"D", "AB", "A", other}, {"C", "ABC", "B", nil}, {"B", "ABC", "C", nil},
+			{"C", "ABZ", "Z", nil}, {"C", "AB", "A", nil}, {"E", "ABCZ", "A", nil},
+		}},
+		{"a list that lacks an account of the chain", []question{
+			{"B", "A", "A", nil}, {"C", "B", "B", other}, {"C", "AB", "B", nil}, {"C", "B", "B", nil},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service, entries := lendingtest.New(), store.NewMemory()
+				defer service.Close()
+				o := newOrder(service)
+				ask := func(i int, account, formerly, owner string) error {
+					opts := new(idempotency.Options)
+					for _, former := range formerly {
+						opts.Formerly = append(opts.Formerly, idempotency.Account{Name: string(former)})
+					}
+					client := processWith(t, service, fake.Must(idempotency.NewLog(entries, opts)), lending.WithAccount(account))
+					return o.creates(t, client)(fmt.Sprint(owner, i))
+				}
+				for i, q := range test.questions {
+					require.NoError(t, ask(i, q.owner, "", q.owner))
+				}
+				created := service.Executed(createApplicationRoute)
+				for i, q := range test.questions {
+					before, _ := entries.Load(t.Context(), "!standing")
+					require.ErrorIs(t, ask(i, q.account, q.formerly, q.owner), q.want, i)
+					if q.want != nil {
+						assert.Equal(t, before, fake.Must(entries.Load(t.Context(), "!standing")), "refused without a save")
+					}
+				}
+				assert.Equal(t, created, service.Executed(createApplicationRoute))
 			})
 		})
 	}

@@ -41,8 +41,9 @@ type Options struct {
 
 	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,
 	// before the first replica uses it. The log goes on with their keys: it replays recorded responses,
-	// and makes checks at the current address. A log with Formerly serves a single account. If two accounts
-	// name the same former account, the first that uses one of its keys owns all of them: see [ErrOtherAccount].
+	// and makes checks at the current address. A log with Formerly serves a single account. The first use of
+	// a key of a former account makes all accounts of the list the same. A later account can use
+	// their keys only if it lists all of them: see [ErrOtherAccount].
 	Formerly []Account
 
 	// Namespace is the prefix of every key in the store, at most 64 letters, digits and -._. After the
@@ -146,8 +147,8 @@ var namespace = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
 
 const (
 	oneAccount = "a log with Formerly serves a single account; give this account a log of its own"
-	twoHeirs   = "its account is in the Options.Formerly of two accounts, and the other account was the first to use its keys: " +
-		"remove it from Options.Formerly here, or add the other account if both are the same"
+	twoHeirs   = "Options.Formerly lists an account whose keys belong to an account that is not listed: " +
+		"list all accounts if they are the same, else remove those of the other account"
 )
 
 // serves reports whether a client of account may use the log: a log with Formerly could not tell the
@@ -161,23 +162,26 @@ func (s *settings) isOf(owner, account string) bool {
 	return owner == account || slices.Contains(s.formerly, owner)
 }
 
-// owns is isOf. The first account that asks for an entry of a former account takes over the keys of the former
-// account: no other account that names it in Formerly owns them.
-func (s *settings) owns(ctx context.Context, account, owner string) (bool, error) {
+// owns is isOf, and false for the keys of another group of accounts. The first question for a key of a former account
+// makes a group of account and Formerly.
+func (s *settings) owns(ctx context.Context, account, owner string) (owns bool, err error) {
 	if owner == account || !s.isOf(owner, account) {
 		return owner == account, nil
 	}
 	now, err := s.operator.recent(ctx)
-	if err == nil && now.Heirs[owner] == "" {
-		err = s.operator.change(ctx, func(i *instructions) {
-			if i.Heirs == nil {
-				i.Heirs = map[string]string{}
-			}
-			i.Heirs[owner] = cmp.Or(i.Heirs[owner], account)
-			now = i
-		})
+	if err != nil || now.isOne(owner, account) {
+		return err == nil, err
 	}
-	return err == nil && s.isOf(now.Heirs[owner], account), err
+	if now.united(account, s.formerly) == nil {
+		return false, nil
+	}
+	err = s.operator.change(ctx, func(i *instructions) {
+		heirs := i.united(account, s.formerly)
+		if owns = heirs != nil; owns {
+			i.Heirs = heirs
+		}
+	})
+	return owns && err == nil, err
 }
 
 // clientOf returns a client for the entries of owner that has used the log, or nil.
