@@ -449,11 +449,12 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 			require.ErrorIs(b, err, lending.ErrOutcomeUnknown)
 		}},
 		{"withdrawals during the audit", func(b *books) {
-			b.entries.Store = listing{b.entries.Store, func() {
+			b.entries.list = func() error {
 				if b.withdrawals < 7 {
 					b.withdraw(b.client)
 				}
-			}}
+				return nil
+			}
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -649,17 +650,6 @@ func TestAuditThatDoesNotEndHasNoResult(t *testing.T) {
 			})
 		})
 	}
-}
-
-// listing is a store with a function that runs before each List.
-type listing struct {
-	store.Store
-	list func()
-}
-
-func (l listing) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
-	l.list()
-	return l.Store.List(ctx, filter)
 }
 
 // TestAuditDailyRunsInOneReplica has replicas for two days. One of them ends during an audit, and another is killed.

@@ -467,6 +467,7 @@ const getApplicationRoute = "GET /api/Application/get-application/{applicationId
 
 // TestSecondReadOfACheckCanLag has the list show a record at once, and the read of the record later.
 func TestSecondReadOfACheckCanLag(t *testing.T) {
+	const lags = "no read shows its response yet"
 	application := func(t *testing.T, service *lendingtest.Service, client *lending.Client) func() error {
 		t.Helper()
 		create := newOrder(service).creates(t, client)
@@ -478,12 +479,15 @@ func TestSecondReadOfACheckCanLag(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, route, read string
+		status            int    // of the read
+		want              string // of the error
 		prepare           func(*testing.T, *lendingtest.Service, *lending.Client) func() error
 		checks            bool // Log.Check reads before the call
 	}{
-		{"application", createApplicationRoute, getApplicationRoute, application, false},
-		{"application, by Check", createApplicationRoute, getApplicationRoute, application, true},
-		{"customer", fake.CreateRoute, "GET /api/Customer/get-customer-by-id/{customerId}", customer, false},
+		{"application", createApplicationRoute, getApplicationRoute, 404, lags, application, false},
+		{"application, by Check", createApplicationRoute, getApplicationRoute, 404, lags, application, true},
+		{"application, refused", createApplicationRoute, getApplicationRoute, 403, "403 Forbidden", application, false},
+		{"customer", fake.CreateRoute, "GET /api/Customer/get-customer-by-id/{customerId}", 404, lags, customer, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
@@ -492,14 +496,14 @@ func TestSecondReadOfACheckCanLag(t *testing.T) {
 				service.Fail(test.route, lendingtest.Fault{ResetAfter: true})
 				require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 				for range 40 { // the ids of the records
-					service.Fail(test.read, lendingtest.Fault{Status: http.StatusNotFound})
+					service.Fail(test.read, lendingtest.Fault{Status: test.status})
 				}
 				if test.checks {
 					fake.Must(log.Check(t.Context(), client))
 				}
 				err := create()
 				require.ErrorIs(t, err, idempotency.ErrInDoubt)
-				require.ErrorContains(t, err, "no read shows its response yet")
+				require.ErrorContains(t, err, test.want)
 				service.ClearFaults()
 				patiently(t, create)
 				assert.Equal(t, 1, service.Executed(test.route))
@@ -522,10 +526,8 @@ func TestCustomerThatReadsDoNotShowYetHasNoApplications(t *testing.T) {
 		{"answer lost", lendingtest.Fault{ResetAfter: true}, nil, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := lendingtest.New(lendingtest.WithReadLag(time.Second))
-				defer service.Close()
-				client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
+				client := process()
 				customer := fake.Must(client.Applications.CreateCustomer(
 					lending.WithIdempotencyKey(t.Context(), "customer"), fake.Newcomer()))
 				create := func() error {
@@ -541,7 +543,7 @@ func TestCustomerThatReadsDoNotShowYetHasNoApplications(t *testing.T) {
 				bubble.Elapse(maxLateness)
 				require.NoError(t, create())
 				assert.Equal(t, test.executed, service.Executed(createApplicationRoute))
-			})
+			}, lendingtest.WithReadLag(time.Second))
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -173,24 +172,6 @@ func TestFalseConflictStaysInDoubt(t *testing.T) {
 	})
 }
 
-// TestResendAfterACallersCheckForgetsTheSnapshot has a record of another program in the list. The caller's
-// check recognizes the record of another program; the count before the first send would not.
-func TestResendAfterACallersCheckForgetsTheSnapshot(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		o := newOrder(service)
-		create := o.creates(t, process())
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, create("lost"), lending.ErrOutcomeUnknown)
-		service.AddApplication(lendingtest.Application{CustomerID: o.customer.String()})
-		bubble.Elapse(maxLateness)
-		notOurs := withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil })
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, create("lost", notOurs), lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		require.ErrorIs(t, create("lost"), idempotency.ErrNeedsReview, "a resend that never arrived made the record")
-	})
-}
-
 // TestRejectedResendsEndInReview: the first send may have succeeded, and the service refuses
 // every further resend.
 func TestRejectedResendsEndInReview(t *testing.T) {
@@ -287,22 +268,20 @@ func TestCheckFindsAnExecutionBetweenItsReads(t *testing.T) {
 // before the first send does not count for the resend. At the end the check brings no UUID.
 func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		client, create := process(), creating(t, service)
+		o := newOrder(service)
+		create := o.creates(t, process())
 		lost := lendingtest.Fault{ResetBefore: true}
 		service.Fail(createApplicationRoute, lost)
-		_, err := create(client, "key")
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, create("key"), lending.ErrOutcomeUnknown)
 		// somebody without a key
-		service.AddApplication(lendingtest.Application{CustomerID: service.Snapshot().Customers[0].ID})
+		service.AddApplication(lendingtest.Application{CustomerID: o.customer.String()})
 		bubble.Elapse(maxLateness)
 		service.Fail(createApplicationRoute, lost)
-		_, err = create(client, "key",
-			withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil }))
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		notOurs := withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil })
+		require.ErrorIs(t, create("key", notOurs), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
-		_, err = create(client, "key")
-		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-		_, err = create(client, "key",
+		require.ErrorIs(t, create("key"), idempotency.ErrNeedsReview, "a resend that never arrived made the record")
+		err := create("key",
 			withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened("no UUID"), nil }))
 		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
 		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
@@ -354,11 +333,8 @@ func TestConfirmedMutationIsNotResent(t *testing.T) {
 		{"never", time.Hour, idempotency.ErrAnswerLost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := lendingtest.New(lendingtest.WithReadLag(test.lag))
-				defer service.Close()
-				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-				client := processWith(t, service, log)
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
+				o, client := newOrder(service), process()
 				create := o.createsID(t, client)
 				service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 5})
 				var id lending.ApplicationID
@@ -382,7 +358,7 @@ func TestConfirmedMutationIsNotResent(t *testing.T) {
 					all := service.Snapshot().Applications
 					assert.Equal(t, all[len(all)-1].ID, id.String())
 				}
-			})
+			}, lendingtest.WithReadLag(test.lag))
 		})
 	}
 }

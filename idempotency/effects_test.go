@@ -3,13 +3,10 @@ package idempotency_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -121,11 +118,8 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 		})}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := lendingtest.New(lendingtest.WithReadLag(time.Second))
-				defer service.Close()
-				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-				client := processWith(t, service, log)
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+				o, client := newOrder(service), process()
 				create := o.createsID(t, client)
 				first, err := create("first", test.first...)
 				require.NoError(t, err)
@@ -146,7 +140,7 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 				require.NoError(t, err)
 				assert.NotEqual(t, first, second)
 				assert.Equal(t, 2, service.Executed(createApplicationRoute))
-			})
+			}, lendingtest.WithReadLag(time.Second))
 		})
 	}
 }
@@ -154,51 +148,23 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 // TestReadsThatLagDoNotClaimAWithdrawal is the README's way through two withdrawals: the second
 // is lost, and only the first has moved money.
 func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {
-	const confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithReadLag(time.Second))
-		defer service.Close()
-		loan := service.AddLoan(lendingtest.Loan{})
-		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		client := processWith(t, service, log)
-		calculation := lending.CalculationRequest{Amount: json.Number(lendingtest.Cents(1000_00).String()), Terms: 6}
-		begun := lending.InvoiceWithdrawal{
-			LoanID: lending.LoanID(uuid.MustParse(loan.ID)), AdvanceRate: "0.8", Amount: calculation.Amount,
-		}
-		begin := func() {
-			application := lending.ApplicationID(uuid.MustParse(loan.ApplicationID))
-			fake.Must(client.Calculation.Invoice(t.Context(), application, &calculation))
-			fake.Must(client.Loans.WithdrawInvoice(t.Context(), begun.LoanID,
-				lending.InvoiceWithdrawalRequest{Calculation: calculation}))
-		}
-		confirm := func(key string) error {
-			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), key), begun,
-				lending.WithdrawInvoiceRequestData{
-					DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
-					OTP:     lending.NewSecret(service.OTP(loan.ID)),
-				})
-			return err
-		}
-		begin()
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		confirm := withdrawals(t, service, process())
 		require.NoError(t, confirm("first"))
-		begin()
 		service.Fail(confirmRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, confirm("second"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(2 * time.Second)
 		require.Error(t, confirm("second"), "it has not happened")
 		assert.Len(t, fake.Must(log.Keys(t.Context(), doubtful)), 1)
 		assert.Equal(t, 1, service.Executed(confirmRoute))
-	})
+	}, lendingtest.WithReadLag(time.Second))
 }
 
 // TestVerdictOfAPersonIsRemembered has a person say that the first of two mutations happened,
 // while reads do not show it yet.
 func TestVerdictOfAPersonIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithReadLag(time.Minute))
-		defer service.Close()
-		o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		client := processWith(t, service, log)
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client := newOrder(service), process()
 		create := o.creates(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
@@ -208,7 +174,7 @@ func TestVerdictOfAPersonIsRemembered(t *testing.T) {
 		bubble.Elapse(2 * time.Minute)
 		require.ErrorIs(t, create("second"), idempotency.ErrInDoubt)
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
-	})
+	}, lendingtest.WithReadLag(time.Minute))
 }
 
 // TestChangedListIsCountedAsSent loses the answer of a list, which is longer in the next call. The check looks

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
@@ -52,14 +50,10 @@ func TestEveryMutationComesToAnEnd(t *testing.T) {
 		}
 		for _, ending := range endings {
 			t.Run(name+"/"+ending.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
-					service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
-					defer service.Close()
-					log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-					client := processWith(t, service, log)
+				withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+					client := process()
 					route := routes[name].Method + " " + routes[name].Path
-					answer := answerOf(name) // the records of the catalog do not exist
+					answer := wire.Answer(http.StatusOK, routes[name].Success()) // the records of the catalog do not exist
 					service.Answer(route, func(w http.ResponseWriter, r *http.Request) {
 						if strings.Contains(name, "CreateCustomer") {
 							service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, emptyReads["Applications.ListByCustomer"]))
@@ -129,26 +123,4 @@ func decide(t *testing.T, log *idempotency.Log, key idempotency.KeyStatus) {
 		}
 	}
 	require.NoError(t, err)
-}
-
-// answerOf returns the successful response of a mutation.
-func answerOf(name string) http.HandlerFunc {
-	const id = `"5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"`
-	switch name {
-	case "Applications.CreateCustomer":
-		return wire.Answer(http.StatusOK, `{"id":`+id+`}`)
-	case "Bulk.CreateCustomers":
-		return wire.Answer(http.StatusOK, `[{"id":`+id+`},{"id":`+id+`}]`)
-	case "Bulk.CreateApplications":
-		return wire.Answer(http.StatusOK, `[{"id":`+id+`},{"id":`+id+`}]`)
-	case "Calculation.LineOfCreditSlider":
-		return wire.Answer(http.StatusOK, `[{}]`)
-	case "Applications.Create", "Applications.CreateWithApplicant", "Applications.Process", "Loans.ResendWithdrawalOTP",
-		"Loans.ConfirmInvoiceWithdrawal":
-		return wire.Answer(http.StatusOK, id)
-	case "Applications.CreateWithCustomer", "Applications.CreateWithCustomerAndApplicant", "Calculation.LineOfCredit",
-		"Calculation.Invoice", "Loans.WithdrawLineOfCredit", "Loans.WithdrawInvoice":
-		return wire.Answer(http.StatusOK, `{}`)
-	}
-	return wire.Answer(http.StatusOK, `true`)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,17 +37,19 @@ func keyed(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient)) {
 	})
 }
 
-// withLog is keyed, and the log.
-func withLog(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient, *idempotency.Log)) {
+// withLog is keyed, and the log. The options are those of the service.
+func withLog(t *testing.T, f func(*testing.T, *lendingtest.Service, newClient, *idempotency.Log),
+	opts ...lendingtest.Option,
+) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
-		service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
-		defer service.Close()
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) }, log)
-	})
+	}, append(opts, withoutReceivers)...)
 }
+
+// withoutReceivers delivers webhooks to nobody.
+var withoutReceivers = lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")})
 
 // keyOption is an option of package idempotency for the key in a context.
 type keyOption = func(context.Context) context.Context
@@ -170,14 +171,16 @@ func bankData() *lending.BankingDataRequest {
 // tampered is a store with something in front of its methods.
 type tampered struct {
 	store.Store
-	load  func() error
-	save  func(store.Entry) error // before
-	saved func(store.Entry) error // after
+	load    func(key string) error
+	save    func(store.Entry) error // before
+	saved   func(store.Entry) error // after
+	list    func() error
+	replace func(page []store.Entry) error
 }
 
 func (s *tampered) Load(ctx context.Context, key string) (*store.Entry, error) {
 	if s.load != nil {
-		if err := s.load(); err != nil {
+		if err := s.load(key); err != nil {
 			return nil, err
 		}
 	}
@@ -197,6 +200,24 @@ func (s *tampered) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
+func (s *tampered) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	if s.list != nil {
+		if err := s.list(); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.List(ctx, filter)
+}
+
+func (s *tampered) Replace(ctx context.Context, page []store.Entry) (int, error) {
+	if s.replace != nil {
+		if err := s.replace(page); err != nil {
+			return 0, err
+		}
+	}
+	return s.Store.Replace(ctx, page)
+}
+
 var errStore = errors.New("the store is gone")
 
 // withStore runs f in a bubble with a service, a store and a client.
@@ -204,13 +225,10 @@ func withStore(t *testing.T, opts *idempotency.Options,
 	f func(*testing.T, *lendingtest.Service, *tampered, *lending.Client),
 ) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		nobody := &http.Client{Transport: wire.Reply(http.StatusOK, "")}
-		service := lendingtest.New(lendingtest.WithDeliveryClient(nobody))
-		defer service.Close()
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		entries := &tampered{Store: store.NewMemory()}
 		f(t, service, entries, processWith(t, service, fake.Must(idempotency.NewLog(entries, opts))))
-	})
+	}, withoutReceivers)
 }
 
 func loaded(entries store.Store, key string) (store.Entry, error) {
@@ -235,17 +253,6 @@ func patiently(t *testing.T, call func() error) {
 	}
 }
 
-func customerData(change func(*lending.CustomerData)) lending.CustomerData {
-	data := lending.CustomerData{
-		FirstName: "Ada", LastName: "Lovelace", Address: "1 Main St", State: "CA", City: "San Francisco",
-		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100", DateOfBirth: catalog.Born,
-	}
-	if change != nil {
-		change(&data)
-	}
-	return data
-}
-
 // creation returns a function that creates a customer with a key.
 func creation(t *testing.T, client *lending.Client, user lending.UserRequest) func(key string) error {
 	t.Helper()
@@ -255,45 +262,9 @@ func creation(t *testing.T, client *lending.Client, user lending.UserRequest) fu
 	}
 }
 
-// watched is a store whose operations wait for a function of the test.
-type watched struct {
-	store.Store
-	load func(key string) error
-	save func(store.Entry)
-}
-
-func (w *watched) Load(ctx context.Context, key string) (*store.Entry, error) {
-	if w.load != nil {
-		if err := w.load(key); err != nil {
-			return nil, err
-		}
-	}
-	return w.Store.Load(ctx, key)
-}
-
-func (w *watched) Save(ctx context.Context, entry store.Entry) error {
-	if w.save != nil {
-		w.save(entry)
-	}
-	return w.Store.Save(ctx, entry)
-}
-
 const renameRoute = "GET /api/Application/update-application-name/{applicationId}"
 
 const createApplicationRoute = "POST /api/Application/create-application"
-
-// creating returns a function that creates an application for a customer who always has an
-// application already.
-func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string,
-	opts ...keyOption) (lending.ApplicationID, error) {
-	t.Helper()
-	customer := lending.CustomerID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).CustomerID))
-	return func(client *lending.Client, key string, opts ...keyOption) (lending.ApplicationID, error) {
-		return client.Applications.Create(withKey(t.Context(), key, opts...), lending.ApplicationRequest{
-			CustomerID: customer, BusinessName: "B", BusinessZip: "94105",
-		}, nil)
-	}
-}
 
 const offerRoute = "GET /api/Application/application-offer/{applicationId}"
 
@@ -304,11 +275,6 @@ func tracedOffer(id string) http.HandlerFunc {
 		wire.Answer(http.StatusOK, `{"trace":"`+uuid.NewString()+`","offer":"`+id+`"}`)(w, r)
 	}
 }
-
-// readOnly is a store with a failing Replace.
-type readOnly struct{ store.Store }
-
-func (readOnly) Replace(context.Context, []store.Entry) (int, error) { return 0, errStore }
 
 // restored tells the log of a restore, and lets it send again.
 func restored(t *testing.T, log *idempotency.Log, r idempotency.Restoration) {

@@ -131,7 +131,7 @@ func TestSlowReadCountsOnce(t *testing.T) {
 		o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, client.Applications.SendLink(ctx, o.application), lending.ErrOutcomeUnknown)
-		entries.load = func() error { bubble.Elapse(900 * time.Millisecond); return nil }
+		entries.load = func(string) error { bubble.Elapse(900 * time.Millisecond); return nil }
 		require.ErrorIs(t, client.Applications.SendLink(ctx, o.application), idempotency.ErrNeedsReview)
 		entries.load = nil
 		assert.Contains(t, told(t, fake.Must(idempotency.NewLog(entries, nil)), "the/key"), "1.8s ago: in_doubt, ")

@@ -100,63 +100,6 @@ func TestKeyIsForOneRoute(t *testing.T) {
 	})
 }
 
-// TestKeyIsForOneRecord uses a key for the same route with another path argument or parameter.
-func TestKeyIsForOneRecord(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		call  func(context.Context, *lending.Client, order) error
-		other func(context.Context, *lending.Client, order) error
-	}{
-		{
-			"another application",
-			func(ctx context.Context, c *lending.Client, o order) error {
-				return c.Applications.Cancel(ctx, o.application)
-			},
-			func(ctx context.Context, c *lending.Client, o order) error {
-				return c.Applications.Cancel(ctx, o.offered)
-			},
-		},
-		{
-			"another value in the query",
-			func(ctx context.Context, c *lending.Client, o order) error {
-				_, err := c.Applications.UpdateCustomerData(ctx, o.application, customerData(nil))
-				return err
-			},
-			func(ctx context.Context, c *lending.Client, o order) error {
-				data := customerData(func(d *lending.CustomerData) { d.City = "Oakland" })
-				_, err := c.Applications.UpdateCustomerData(ctx, o.application, data)
-				return err
-			},
-		},
-		{
-			"two values of the query exchanged",
-			func(ctx context.Context, c *lending.Client, o order) error {
-				_, err := c.Applications.UpdateCustomerData(ctx, o.application, customerData(nil))
-				return err
-			},
-			func(ctx context.Context, c *lending.Client, o order) error {
-				data := customerData(func(d *lending.CustomerData) {
-					d.FirstName, d.LastName = d.LastName,
-						d.FirstName
-				})
-				_, err := c.Applications.UpdateCustomerData(ctx, o.application, data)
-				return err
-			},
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
-				require.NoError(t, test.call(ctx, process(), o))
-				arrived := len(service.Requests())
-				require.ErrorIs(t, test.other(ctx, process(), o), idempotency.ErrKeyReused)
-				assert.Len(t, service.Requests(), arrived)
-				require.NoError(t, test.call(ctx, process(), o))
-			})
-		})
-	}
-}
-
 // TestReusedKeyTellsTheOutcome calls with the key of another request, for every state
 // of the entry: the outcome must not be "not sent", after which a caller takes a new key, of a mutation that
 // happened.
@@ -398,7 +341,7 @@ func TestFormerAccountHasOneHeir(t *testing.T) {
 	}{{"one", [2]int{0, 1}}, {"the other", [2]int{1, 0}}, {"both at once", [2]int{}}} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				user, entries := fake.Ada(), &tampered{Store: store.NewMemory(), load: func() error {
+				user, entries := fake.Ada(), &tampered{Store: store.NewMemory(), load: func(string) error {
 					bubble.Elapse(time.Millisecond) // the turn of the other account
 					return nil
 				}}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -207,17 +206,16 @@ func TestLockThatWasFreedMeanwhileIsTaken(t *testing.T) {
 // moment, not the longest time of a check.
 func TestLockOfACheckIsWaitedForAMoment(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		create := creating(t, service)
+		create := newOrder(service).creates(t, client)
 		var refused *idempotency.Error
 		entries.saved = func(store.Entry) error {
 			entries.saved = nil // once
-			_, err := create(client, "second")
+			err := create("second")
 			require.ErrorIs(t, err, idempotency.ErrLocked)
 			require.ErrorAs(t, err, &refused)
 			return nil
 		}
-		_, err := create(client, "first")
-		require.NoError(t, err)
+		require.NoError(t, create("first"))
 		assert.Equal(t, time.Second, refused.RetryAfter)
 	})
 }
@@ -313,34 +311,6 @@ func TestVerdictKeepsTheLockOfTwoSends(t *testing.T) {
 	}
 }
 
-// TestResendOverwritesNoNewerValue sets a value twice, because the first answer is lost. A late
-// execution could set the value a third time: a newer value waits.
-func TestResendOverwritesNoNewerValue(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		o, client := newOrder(service), process()
-		service.Fail("GET /api/Application/update-application-name/{applicationId}",
-			lendingtest.Fault{Late: maxLateness - time.Second})
-		older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
-			lending.WithIdempotencyKey(t.Context(), "name-2")
-		_, err := client.Applications.UpdateName(older, o.application, "Old")
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		fake.Must(client.Applications.UpdateName(older, o.application, "Old"))
-		for {
-			_, err := client.Applications.UpdateName(newer, o.application, "New")
-			if err == nil {
-				break
-			}
-			require.ErrorIs(t, err, idempotency.ErrLocked)
-			var failed *lending.Error
-			require.ErrorAs(t, err, &failed)
-			require.Positive(t, failed.RetryAfter)
-			bubble.Elapse(failed.RetryAfter)
-		}
-		bubble.Elapse(2 * maxLateness)
-		assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
-	})
-}
-
 // TestLockIsHeldWhereNothingIsRemembered has the store fail to save the records of a mutation: the
 // next mutation of the lock waits until reads show these records.
 func TestLockIsHeldWhereNothingIsRemembered(t *testing.T) {
@@ -370,11 +340,8 @@ func TestLockIsHeldWhereNothingIsRemembered(t *testing.T) {
 // second application waits until reads show the id of the first: of two new applications nobody
 // could tell which is whose.
 func TestLostResponseIsFoundBeforeTheNextMutation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithReadLag(time.Second))
-		defer service.Close()
-		o := newOrder(service)
-		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
+		o, client := newOrder(service), process()
 		create := o.createsID(t, client)
 		service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 3})
 		_, err := create("first")
@@ -390,5 +357,5 @@ func TestLostResponseIsFoundBeforeTheNextMutation(t *testing.T) {
 		assert.Equal(t, begun[len(begun)-1].ID, first.String())
 		assert.NotEqual(t, first, second)
 		assert.Equal(t, 2, service.Executed(createApplicationRoute))
-	})
+	}, lendingtest.WithReadLag(time.Second))
 }

@@ -211,12 +211,11 @@ func TestDoubtThatAnotherHasEndedIsOver(t *testing.T) {
 func TestFreeMutationMakesANewCheck(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
 		t.Run(fmt.Sprint(resolved), func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-				client, create := processWith(t, service, log), creating(t, service)
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+				create := newOrder(service).createsID(t, process())
 				lost := lendingtest.Fault{ResetBefore: true}
 				service.Fail(createApplicationRoute, lost)
-				_, err := create(client, "first")
+				_, err := create("first")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
 				require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
@@ -225,16 +224,16 @@ func TestFreeMutationMakesANewCheck(t *testing.T) {
 					require.NoError(t, log.Resolve(t.Context(), "first", said))
 				} else {
 					service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
-					_, err = create(client, "first")
+					_, err = create("first")
 					require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 				}
-				second, err := create(client, "second")
+				second, err := create("second")
 				require.NoError(t, err)
 				service.Fail(createApplicationRoute, lost)
-				_, err = create(client, "first")
+				_, err = create("first")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
-				first, err := create(client, "first")
+				first, err := create("first")
 				require.NoError(t, err)
 				assert.NotEqual(t, second, first)
 				assert.Equal(t, 2, service.Executed(createApplicationRoute))
@@ -247,31 +246,31 @@ func TestFreeMutationMakesANewCheck(t *testing.T) {
 // when a resend is allowed, or not yet, and frees no entry of another process.
 func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		create := creating(t, service)
+		o := newOrder(service)
 		other, log, goOn := besideFrozen(t, service, true, func(owner *lending.Client) error {
-			_, err := create(owner, "key")
-			return err
+			return o.creates(t, owner)("key")
 		})
+		create := o.createsID(t, other)
 		bubble.Elapse(time.Minute)
-		_, err := create(other, "key")
+		_, err := create("key")
 		require.ErrorIs(t, err, idempotency.ErrInProgress)
 		said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.Happened(nil)}
 		require.ErrorIs(t, log.Resolve(t.Context(), "key", said), idempotency.ErrInProgress)
 		bubble.Elapse(maxLateness) // since the first call, and the lease is of two minutes
-		_, err = create(other, "key")
+		_, err = create("key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		bubble.Elapse(maxLateness)
 		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
-		_, err = create(other, "key")
+		_, err = create("key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(goOn()))
-		_, err = create(other, "key")
+		_, err = create("key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.NoError(t, service.Wait(t.Context()))
-		found, err := create(other, "key")
+		found, err := create("key")
 		require.NoError(t, err)
 		arrived := len(service.Requests())
-		replayed, err := create(other, "key")
+		replayed, err := create("key")
 		require.NoError(t, err)
 		assert.Equal(t, found, replayed)
 		assert.Len(t, service.Requests(), arrived, "what is found is written down")

@@ -126,8 +126,9 @@ func TestNoReplicaBeginsToSendAfterAPause(t *testing.T) {
 				var paused atomic.Bool
 				var since time.Time // paused, in the store
 				var sent, late, refused atomic.Int32
-				slow := &watched{Store: entries, save: func(e store.Entry) {
+				slow := &tampered{Store: entries, save: func(e store.Entry) error {
 					bubble.Elapse(time.Duration(len(e.Data)) * time.Millisecond)
+					return nil
 				}}
 				way := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 					if strings.HasSuffix(r.URL.Path, "/create-customer") {
@@ -183,7 +184,7 @@ func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := lendingtest.New()
 				defer service.Close()
-				entries := &watched{Store: store.NewMemory()}
+				entries := &tampered{Store: store.NewMemory()}
 				log := fake.Must(idempotency.NewLog(entries, nil))
 				o, client := newOrder(service), processWith(t, service, log)
 				before := 0
@@ -192,13 +193,14 @@ func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 					require.ErrorIs(t, o.rename(t, client, "the/key", "New"), lending.ErrOutcomeUnknown)
 					before = 1
 				}
-				entries.save = func(e store.Entry) {
+				entries.save = func(e store.Entry) error {
 					if e.State == store.Sent {
 						entries.save = nil
 						bubble.Elapse(600 * time.Millisecond)
 						other := fake.Must(idempotency.NewLog(entries, nil))
 						assert.NoError(t, other.Pause(t.Context(), incident))
 					}
+					return nil
 				}
 				err := o.rename(t, client, "the/key", "New")
 				require.ErrorIs(t, err, idempotency.ErrPaused)
@@ -221,7 +223,7 @@ func TestInstructionsCostTwoReadsASecond(t *testing.T) {
 		service := lendingtest.New()
 		defer service.Close()
 		var looks, loads atomic.Int32
-		entries := &watched{Store: store.NewMemory(), load: func(key string) error {
+		entries := &tampered{Store: store.NewMemory(), load: func(key string) error {
 			loads.Add(1)
 			if key == standingKey {
 				looks.Add(1)
@@ -255,11 +257,11 @@ func TestMutationIsNotSentWithoutAViewOfThePause(t *testing.T) {
 	newer := store.Entry{Key: standingKey, State: store.Done, Data: []byte(`{"format":3,"pause":{}}`)}
 	for _, test := range []struct {
 		name    string
-		prepare func(t *testing.T, entries *watched)
+		prepare func(t *testing.T, entries *tampered)
 		want    string
 		person  bool
 	}{
-		{"the read fails", func(t *testing.T, e *watched) {
+		{"the read fails", func(t *testing.T, e *tampered) {
 			t.Helper()
 			e.load = func(key string) error {
 				if key == standingKey {
@@ -268,7 +270,7 @@ func TestMutationIsNotSentWithoutAViewOfThePause(t *testing.T) {
 				return nil
 			}
 		}, "the store of the log failed", false},
-		{"the read takes longer than a second", func(t *testing.T, e *watched) {
+		{"the read takes longer than a second", func(t *testing.T, e *tampered) {
 			t.Helper()
 			e.load = func(key string) error {
 				if key == standingKey {
@@ -277,7 +279,7 @@ func TestMutationIsNotSentWithoutAViewOfThePause(t *testing.T) {
 				return nil
 			}
 		}, "deadline exceeded", false},
-		{"a newer release has written it", func(t *testing.T, e *watched) {
+		{"a newer release has written it", func(t *testing.T, e *tampered) {
 			t.Helper()
 			_ = e.Store.Save(t.Context(), newer)
 		}, "at least v0.3; update this replica", true},
@@ -286,7 +288,7 @@ func TestMutationIsNotSentWithoutAViewOfThePause(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := lendingtest.New()
 				defer service.Close()
-				entries := &watched{Store: store.NewMemory()}
+				entries := &tampered{Store: store.NewMemory()}
 				log := fake.Must(idempotency.NewLog(entries, nil))
 				client := processWith(t, service, log)
 				require.NoError(t, creation(t, client, fake.Ada())("done"))

@@ -33,7 +33,7 @@ func TestPauseReachesACallThatWaits(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			service := lendingtest.NewServer(lendingtest.WithHTTP2())
 			defer service.Close()
-			entries := &watched{Store: store.NewMemory()}
+			entries := &tampered{Store: store.NewMemory()}
 			log := fake.Must(idempotency.NewLog(entries, nil))
 			held, released := make(chan struct{}), make(chan struct{})
 			var isSent atomic.Bool
@@ -54,14 +54,15 @@ func TestPauseReachesACallThatWaits(t *testing.T) {
 			o := newOrder(service.Service)
 			require.NoError(t, client.Applications.SendLink(t.Context(), o.application))
 			var others sync.WaitGroup
-			entries.save = func(e store.Entry) {
+			entries.save = func(e store.Entry) error {
 				if e.State != store.Sent {
-					return
+					return nil
 				}
 				if isSent.Store(true); where == "place" {
 					takePlaces(t, service, client, &others, places, released)
 					close(held)
 				}
+				return nil
 			}
 			ended := make(chan error)
 			go func() {

@@ -51,16 +51,6 @@ func TestCountsByState(t *testing.T) {
 	})
 }
 
-type downStore struct{ store.Store }
-
-func (downStore) Load(context.Context, string) (*store.Entry, error) {
-	return nil, errors.New("SECRET")
-}
-
-func (downStore) List(context.Context, store.Filter) ([]store.Entry, error) {
-	return nil, errors.New("SECRET")
-}
-
 func TestLogIsReady(t *testing.T) {
 	t.Parallel()
 	entries := store.NewMemory()
@@ -79,8 +69,10 @@ func TestLogIsReady(t *testing.T) {
 	require.ErrorContains(t, err, "it accepts no write: connect to the primary if it is a standby or read-only")
 	other := &tampered{Store: store.NewMemory(), save: func(store.Entry) error { return store.ErrConflict }}
 	require.NoError(t, fake.Must(idempotency.NewLog(other, nil)).Ready(t.Context()), "another process is ready")
-	down, err := idempotency.NewLog(downStore{}, nil)
-	require.NoError(t, err)
+	secret := errors.New("SECRET")
+	down := fake.Must(idempotency.NewLog(&tampered{
+		load: func(string) error { return secret }, list: func() error { return secret },
+	}, nil))
 	err = down.Ready(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
 	require.EqualError(t, err,

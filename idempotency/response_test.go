@@ -3,10 +3,8 @@ package idempotency_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
@@ -296,28 +293,6 @@ func TestCutValueIsResent(t *testing.T) {
 	}
 }
 
-// TestAnswerIsLeftWhereOneReadFails has the read of the id of a new application fail. The next call
-// finds the id.
-func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		o, client := newOrder(service), process()
-		create := o.createsID(t, client)
-		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		_, err := create("the/key")
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		refuse := lendingtest.Fault{Status: http.StatusForbidden, Times: -1}
-		service.Fail("GET /api/Application/get-application/{applicationId}", refuse)
-		_, err = create("the/key")
-		require.ErrorIs(t, err, idempotency.ErrInDoubt)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		service.ClearFaults()
-		id, err := create("the/key")
-		require.NoError(t, err)
-		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
-		assert.Equal(t, 1, service.Executed(createApplicationRoute))
-	})
-}
-
 // MaxAnswer counts itself.
 func TestLargestAnswerIsKept(t *testing.T) {
 	for _, test := range []struct {
@@ -343,11 +318,8 @@ func TestLargestAnswerIsKept(t *testing.T) {
 // TestReadsThatLagShowTheRightID has the answer of the second application lost, not its request:
 // its id is found, and not the id of the first application.
 func TestReadsThatLagShowTheRightID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithReadLag(time.Second))
-		defer service.Close()
-		o := newOrder(service)
-		client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
+		o, client := newOrder(service), process()
 		create := o.createsID(t, client)
 		_, err := create("first")
 		require.NoError(t, err)
@@ -361,7 +333,7 @@ func TestReadsThatLagShowTheRightID(t *testing.T) {
 		require.NoError(t, err)
 		all := service.Snapshot().Applications
 		assert.Equal(t, all[len(all)-1].ID, second.String())
-	})
+	}, lendingtest.WithReadLag(time.Second))
 }
 
 // TestSweptResponsesAreRebuilt sweeps the answers of a whole order, which then begins at the top
@@ -388,37 +360,24 @@ func TestSweptResponsesAreRebuilt(t *testing.T) {
 	}
 }
 
-// TestSweptCalculationIsResent unless a newer calculation was made.
+// TestSweptCalculationIsResent unless a newer calculation was made: the value is not of now.
 func TestSweptCalculationIsResent(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		newer    bool
-		want     error
-		executed int
-	}{
-		{"the newest", false, nil, 2},
-		{"a newer one", true, nil, 2}, // the value is not of now, and the record is empty
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
-				o, client := newOrder(service), process()
-				prepareOrder(t, client, &o)
-				loan := fake.Must(client.Loans.Get(t.Context(), o.loan))
-				before := service.Executed("POST /api/Calculation/application-invoice-calculation")
-				calculate := func(key string) error {
-					_, err := client.Calculation.Invoice(lending.WithIdempotencyKey(t.Context(), key), loan.ApplicationID,
-						fake.Invoice())
-					return err
-				}
-				require.NoError(t, calculate("old"))
-				if test.newer {
-					require.NoError(t, calculate("new"))
-				}
-				bubble.Elapse(31 * 24 * time.Hour)
-				fake.Must(log.Sweep(t.Context()))
-				require.ErrorIs(t, calculate("old"), test.want)
-				assert.Equal(t, test.executed, service.Executed("POST /api/Calculation/application-invoice-calculation")-before)
-			})
-		})
-	}
+	const route = "POST /api/Calculation/application-invoice-calculation"
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		prepareOrder(t, client, &o)
+		loan := fake.Must(client.Loans.Get(t.Context(), o.loan))
+		before := service.Executed(route)
+		for i, step := range []struct {
+			key      string
+			executed int
+		}{{"old", 1}, {"old", 2}, {"new", 3}, {"old", 3}} {
+			ctx := lending.WithIdempotencyKey(t.Context(), step.key)
+			fake.Must(client.Calculation.Invoice(ctx, loan.ApplicationID, fake.Invoice()))
+			assert.Equal(t, step.executed, service.Executed(route)-before, "step %d", i)
+			bubble.Elapse(31 * 24 * time.Hour)
+			fake.Must(log.Sweep(t.Context()))
+			bubble.Elapse(maxLateness)
+		}
+	})
 }

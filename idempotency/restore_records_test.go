@@ -241,7 +241,7 @@ func TestOutcomeIsUnknownUntilTheLogKnows(t *testing.T) {
 	}{
 		{"instructions", func(_ *lendingtest.Service, e *tampered) {
 			loads := 0
-			e.load = func() error {
+			e.load = func(string) error {
 				if loads++; loads == 2 {
 					return errStore
 				}

@@ -204,11 +204,8 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 		{"too late", true, "Correct conflict"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := lendingtest.New(lendingtest.WithReadLag(time.Second))
-				defer service.Close()
-				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-				client := processWith(t, service, log)
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+				o, client := newOrder(service), process()
 				create := o.creates(t, client)
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 				require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
@@ -227,7 +224,7 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 				bubble.Elapse(2 * maxLateness)
 				_ = create("second")
 				assert.Equal(t, 1, service.Executed(createApplicationRoute), "it is not sent again")
-			})
+			}, lendingtest.WithReadLag(time.Second))
 		})
 	}
 }
@@ -402,34 +399,6 @@ func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestReviewShowsTheReasonOfTheLastSend and no words about an earlier send.
-func TestReviewShowsTheReasonOfTheLastSend(t *testing.T) {
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
-		o, client := newOrder(service), process()
-		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
-		resend := func() error {
-			_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
-			return err
-		}
-		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
-		bubble.Elapse(maxLateness)
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
-			By: "ada", Why: "it is not there",
-			Verdict: idempotency.NotHappened(),
-		}))
-		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
-		assert.Equal(t, "no published field shows it", fake.Must(log.Keys(t.Context(), doubtful))[0].Why)
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
-			By: "ada", Why: "it came", Sends: 2,
-			Verdict: idempotency.Happened(nil),
-		}))
-		require.NoError(t, resend())
-		assert.Equal(t, "it came", fake.Must(log.Lookup(t.Context(), "the/key")).Why)
-	})
 }
 
 // TestReviewOfAnUncountedSendSaysSo has a send with the caller's check, before which the log makes none of

@@ -51,7 +51,7 @@ func (e loudError) Error() string { return string(e) }
 func TestErrorOfAKeyQuotesNoCause(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
 		const canary = "C4n4ry-5ecret!"
-		entries.load = func() error { return loudError(canary) }
+		entries.load = func(string) error { return loudError(canary) }
 		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			fake.Newcomer())
 		var refused *idempotency.Error

@@ -97,7 +97,7 @@ func TestFailedSignInLeavesTheKeyFree(t *testing.T) {
 
 func TestUnreadableEntryStopsTheSend(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		entries.load = func() error { return errStore }
+		entries.load = func(string) error { return errStore }
 		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			fake.Newcomer())
 		require.ErrorIs(t, err, idempotency.ErrStore)
@@ -450,27 +450,6 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// TestNumberOfASendIsNotUsedAgain has a rejected send before the send in doubt: a look at the first
-// send is no look at the second.
-func TestNumberOfASendIsNotUsedAgain(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
-	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
-		o, client := newOrder(service), process()
-		send := func() error {
-			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
-		}
-		service.Fail(link, lendingtest.Fault{Status: 429})
-		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(send()))
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
-		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
-		bubble.Elapse(maxLateness)
-		r := says(idempotency.NotHappened())
-		r.Sends = 1
-		assert.Equal(t, "Sends conflict", catalog.Refused(t, log.Resolve(t.Context(), "the/key", r)))
-		assert.Equal(t, 2, fake.Must(log.Keys(t.Context(), doubtful))[0].Sends)
-	})
-}
-
 // TestFailedSaveWithAnEffectAsksNobody has a save that fails and has its effect: the call said "not
 // sent", and the next call of the same process sends the mutation, without a person.
 func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
@@ -484,7 +463,7 @@ func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
 		}
 		gone := false
 		entries.saved = func(store.Entry) error { gone = true; return errStore }
-		entries.load = func() error { return map[bool]error{true: errStore}[gone] }
+		entries.load = func(string) error { return map[bool]error{true: errStore}[gone] }
 		entries.save = func(store.Entry) error { return map[bool]error{true: errStore}[gone] }
 		err := send(client)
 		require.ErrorIs(t, err, idempotency.ErrStore)
