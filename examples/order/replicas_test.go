@@ -32,13 +32,14 @@ import (
 type replica struct {
 	store.Store
 
-	of     *backend
-	hangs  atomic.Bool // at the next use of the log, until the end of the step
-	dead   atomic.Bool
-	stop   context.CancelFunc
-	log    *idempotency.Log
-	client *lending.Client
-	worker *orders.Worker
+	of      *backend
+	hangs   atomic.Bool // at the next use of the log, until the end of the step
+	dead    atomic.Bool
+	stop    context.CancelFunc
+	log     *idempotency.Log
+	client  *lending.Client
+	partner *order.Partner
+	worker  *orders.Worker
 }
 
 // start starts a replica. Without running it has no worker.
@@ -50,13 +51,13 @@ func (b *backend) start(ctx context.Context, running *sync.WaitGroup) *replica {
 		opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: r}))
 	}
 	r.client = fake.SignIn(b.T, b.service, nil, opts...)
-	partner := &order.Partner{
+	r.partner = &order.Partner{
 		Client: r.client, Log: r.log,
 		Ask: func(_ context.Context, _ order.Order, loan lending.LoanID, sending int) (lending.Secret, error) {
 			return lending.NewSecret(b.ask(sending, loan.String())), nil
 		},
 	}
-	r.worker = fake.Must(partner.Worker(b.table, &orders.Options{Report: b.report, Lock: b.lock}))
+	r.worker = fake.Must(r.partner.Worker(b.table, &orders.Options{Report: b.report, Lock: b.lock}))
 	ctx, r.stop = context.WithCancel(ctx)
 	if running != nil {
 		r.hangs.Store(b.hangs.Swap(false))

@@ -14,7 +14,9 @@ import (
 	"github.com/lendingapi/lending-go/examples/order"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/orders"
@@ -69,6 +71,29 @@ func TestStepWithAStaleRowRunsAgain(t *testing.T) {
 		b.run(1, time.Hour)
 		require.Len(t, asked, 2)
 		assert.Less(t, asked[1].Sub(asked[0]), 5*time.Second)
+	})
+}
+
+// The response to a second processing is lost, and a replica with a row from before signs: the order has its loan.
+func TestStaleStepSignsAfterALostProcessing(t *testing.T) {
+	inBackend(t, "", func(b *backend) {
+		b.password = func(int, string) string { return "" }
+		b.expireAt(onboarding.Sign, 1)
+		first, second := b.start(b.Context(), nil).partner, b.start(b.Context(), nil).partner
+		row := b.table.Get(id)
+		stale, err := first.Onboard(b.Context(), row)
+		row = stale
+		row.End(err)
+		require.Equal(t, 1, row.Offers, err)
+		b.service.Fail(onboarding.Process, lendingtest.Fault{ResetAfter: true})
+		_, err = first.Onboard(b.Context(), row)
+		require.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), err)
+		_, err = second.Onboard(b.Context(), stale)
+		require.NoError(t, err)
+		bubble.Elapse(10 * time.Minute)
+		_, err = first.Onboard(b.Context(), row)
+		require.NoError(t, err)
+		assert.Equal(t, 2, b.service.Executed(onboarding.Process))
 	})
 }
 

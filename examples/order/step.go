@@ -136,10 +136,10 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 // publishes no list: your contract names the statuses.
 var isFinal = map[string]bool{"Declined": true, "Cancelled": true}
 
-// isProcessed has the statuses that an application can have after a processing, in the same way. The
-// check must be right at any later time.
+// isProcessed has the statuses that an application without a loan can have after a processing, in the same way.
+// The check must be right at any later time.
 var isProcessed = map[string]bool{
-	"Under Review": true, "Declined": true, "Offer Ready": true, "In Approval": true, loanOpened: true,
+	"Under Review": true, "Declined": true, "Offer Ready": true, "In Approval": true,
 }
 
 // loanOpened is the status of an application with a loan, in the same way.
@@ -182,10 +182,10 @@ func (p *Partner) apply(
 	if _, err := p.Client.Applications.AddOrUpdateBankingData(o.key(ctx, "banking-data"), application, bankData(), nil); err != nil {
 		return application, processed, err
 	}
-	// An expired offer needs another processing, with its own key.
+	// An expired offer needs another processing, with its own key. An application with a loan needs none.
 	process := p.checked(ctx, o, fmt.Sprint("process/", o.Offers), func(ctx context.Context) (bool, error) {
 		status, err := p.Client.Applications.Status(ctx, application)
-		return o.Offers == 0 && isProcessed[status], err
+		return status == loanOpened || o.Offers == 0 && isProcessed[status], err
 	})
 	processed, err = p.Client.Applications.Process(process, application)
 	return application, processed, err
