@@ -27,14 +27,16 @@ const (
 // mark of 4 bytes for each record that the mutation has made and each list to which it adds. A question reads the
 // entries around its marks again.
 type index struct {
-	entries store.Store
-	prefix  string        // of the stored keys
-	inUse   chan struct{} // has a value while a call uses the index
-	marks   []uint32      // in the order of the entries
-	parts   []part        // of partSize entries each
-	read    int           // the number of entries
-	after   store.Position
-	hasGap  bool // an entry could not be read, perhaps of a newer release
+	entries  store.Store
+	operator *operator
+	prefix   string        // of the stored keys
+	inUse    chan struct{} // has a value while a call uses the index
+	marks    []uint32      // in the order of the entries
+	parts    []part        // of partSize entries each
+	read     int           // the number of entries
+	after    store.Position
+	hasGap   bool      // an entry could not be read, perhaps of a newer release
+	began    time.Time // of the restoration: see follow
 }
 
 // part is the begin of some successive entries.
@@ -77,6 +79,9 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 		defer func() { <-x.inUse }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if err := x.follow(ctx); err != nil {
+		return nil, err
 	}
 	wanted := []uint32{markOf(id)}
 	for _, other := range others {
@@ -126,6 +131,21 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	return k, nil
 }
 
+// follow clears the index if the restoration seems to have begun at another time than before. Then this is another
+// restoration, or the clock of the store was set back: new entries can stand before the last one that was read.
+func (x *index) follow(ctx context.Context) error {
+	now, err := x.operator.recent(ctx)
+	if err != nil || now.Restore == nil {
+		return err
+	}
+	began := now.at.Add(-now.Restore.Age)
+	if began.Sub(x.began).Abs() > maxSaveTime/2 {
+		x.clear()
+	}
+	x.began = began
+	return nil
+}
+
 // list returns the entries after a position.
 func (x *index) list(ctx context.Context, after store.Position, limit int) iter.Seq2[store.Entry, error] {
 	return store.All(ctx, x.entries, store.Filter{Prefix: x.prefix, States: allStates, After: after, Limit: limit})
@@ -145,11 +165,13 @@ func (x *index) keep(entry *store.Entry, marks []uint32) {
 func (x *index) drop() {
 	select {
 	case x.inUse <- struct{}{}:
-		x.marks, x.parts, x.read, x.after, x.hasGap = nil, nil, 0, "", false
+		x.clear()
 		<-x.inUse
 	default:
 	}
 }
+
+func (x *index) clear() { x.marks, x.parts, x.read, x.after, x.hasGap = nil, nil, 0, "", false }
 
 // marks returns the marks of an entry.
 func (d *entryData) marks(entry *store.Entry) (marks []uint32) {

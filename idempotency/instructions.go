@@ -140,6 +140,14 @@ func (o *operator) save(ctx context.Context, d instructions) error {
 	return o.entries.Save(ctx, store.Entry{Key: o.key, Revision: d.revision, State: store.Done, Data: text})
 }
 
+// mark saves the instructions again, unchanged. It reads them first: the ages in them end with the save. After a failure the
+// next [Log.Check] tries again.
+func (o *operator) mark(ctx context.Context, revision int64) {
+	if d, err := o.read(ctx); err == nil && d.revision == revision {
+		_ = o.save(ctx, d)
+	}
+}
+
 // read reads the instructions.
 func (o *operator) read(ctx context.Context) (d instructions, err error) {
 	at := time.Now()

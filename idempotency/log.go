@@ -85,12 +85,12 @@ type settings struct {
 }
 
 func newSettings(entries store.Store, o Options) *settings {
+	now := &operator{entries: entries, key: o.Namespace + "!standing", inUse: make(chan struct{}, 1)}
 	return &settings{
-		Options: o, store: entries,
-		operator: &operator{entries: entries, key: o.Namespace + "!standing", inUse: make(chan struct{}, 1)},
-		audits:   &operator{entries: entries, key: o.Namespace + "!audit"},
-		effects:  &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
-		index:    &index{entries: entries, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1)},
+		Options: o, store: entries, operator: now,
+		audits:  &operator{entries: entries, key: o.Namespace + "!audit"},
+		effects: &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
+		index:   &index{entries: entries, operator: now, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1)},
 	}
 }
 

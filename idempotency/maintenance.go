@@ -57,7 +57,7 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 		return next, storeError(err)
 	}
 	if now.revision == 0 || now.age > markAfter {
-		_ = s.operator.save(ctx, *now) // after a failure the next Check tries again
+		s.operator.mark(ctx, now.revision)
 	}
 	inDoubt := store.Filter{Prefix: s.stored(""), States: []store.State{store.Sent, store.InDoubt}, Limit: 100}
 	for entry, err := range store.All(ctx, s.store, inDoubt) {

@@ -1,6 +1,7 @@
 package idempotency_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -84,4 +85,24 @@ func TestLogThatWentBackSendsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSecondRestoreKeepsNoIndex has the store restored from a copy while a process with an index runs: new entries
+// stand in the list where the process has read others before. The link of a new application is sent at once.
+func TestSecondRestoreKeepsNoIndex(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		earlier := store.NewMemory()
+		for i := range 2 {
+			restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
+			bubble.Elapse(maxLateness)
+			for j := range 3 {
+				key := fmt.Sprintf("%d/%d/", i, j)
+				user := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), key+"customer"), fake.Newcomer()))
+				application := fake.Must(order{service: service, customer: user.ID}.createsID(t, client)(key + "application"))
+				require.NoError(t, client.Applications.SendLink(withKey(t.Context(), key+"link"), application), key)
+				bubble.Elapse(time.Minute)
+			}
+			entries.Store = earlier
+		}
+	})
 }

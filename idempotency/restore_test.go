@@ -134,11 +134,33 @@ func TestIndexEndsWithTheRestoration(t *testing.T) {
 				bubble.Elapse(time.Minute)
 				err := client.Applications.SendLink(withKey(t.Context(), fmt.Sprint(i, "/", j)), o.application)
 				require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-				assert.Equal(t, 1+i, list.whole)
+				assert.Equal(t, 1+2*i, list.whole)
 			}
+			list.behind = 10 * time.Second // the next primary of the store
+			bubble.Elapse(time.Second)
+			err := client.Applications.SendLink(withKey(t.Context(), fmt.Sprint(i, "/behind")), o.application)
+			require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+			assert.Equal(t, 2+2*i, list.whole)
+			list.behind = 0
 			bubble.Elapse(time.Hour)
 			require.NoError(t, o.rename(t, client, fmt.Sprint("after/", i), "New"))
 		}
+	})
+}
+
+// TestCheckKeepsTheAgeOfTheRestoration has the instructions saved again and again, each time a while after a call has
+// read them.
+func TestCheckKeepsTheAgeOfTheRestoration(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
+		log, began := fake.Must(idempotency.NewLog(entries, nil)), time.Now()
+		restored(t, log, copyOfAnHourAgo())
+		for range 100 {
+			bubble.Elapse(time.Minute)
+			fake.Must(log.Lookup(t.Context(), "unknown"))
+			bubble.Elapse(400 * time.Millisecond)
+			fake.Must(log.Check(t.Context(), client))
+		}
+		assert.Equal(t, time.Since(began), fake.Must(log.Standing(t.Context())).Restored.Age)
 	})
 }
 
@@ -189,7 +211,16 @@ type hiding struct {
 	store.Store
 	key     string
 	setBack bool
-	whole   int // the number of lists from the first entry on
+	behind  time.Duration // of the clock for the ages of loaded entries
+	whole   int           // the number of lists from the first entry on
+}
+
+func (h *hiding) Load(ctx context.Context, key string) (*store.Entry, error) {
+	entry, err := h.Store.Load(ctx, key)
+	if entry != nil {
+		entry.Age -= h.behind
+	}
+	return entry, err
 }
 
 func (h *hiding) List(ctx context.Context, f store.Filter) ([]store.Entry, error) {
