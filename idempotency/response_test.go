@@ -302,12 +302,16 @@ func TestLargestAnswerIsKept(t *testing.T) {
 	}{{"of MaxAnswer", 38, idempotency.ActionReplayed}, {"larger", 37, idempotency.ActionRebuilt}} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
-			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
-				o := newOrder(service)
+			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				var response lending.Response
-				for range 3 { // the answer is an id in quotes
+				for i := range 3 { // the answer is an id in quotes
 					ctx := lending.CaptureResponse(lending.WithIdempotencyKey(t.Context(), "the/key"), &response)
 					fake.Must(client.Applications.Create(ctx, o.request(), nil))
+					if i == 0 {
+						kept := fake.Must(log.Lookup(ctx, "the/key")).Answer() != nil
+						assert.Equal(t, test.most == 38, kept)
+					}
 				}
 				assert.Equal(t, test.want, response.Header.Get("Lending-Idempotency"))
 			})
