@@ -115,7 +115,7 @@ type night struct {
 	came    []partner.Order   // as accepted
 	known   int               // applications from before the log
 	madeFor map[string]string // orders by application
-	decided map[string]int    // decisions of persons, by step
+	decided []string          // the keys that persons have decided
 }
 
 // mortalStore answers no process that has ended.
@@ -304,13 +304,12 @@ func (f *fleet) decide() {
 		if answer, happened := f.inTheBooks(id, step); happened {
 			said.Verdict = idempotency.Happened(answer)
 		}
-		step, _, _ = strings.Cut(step, "/")
 		if err := f.log.Resolve(f.Context(), key.Key, said); err != nil {
 			assert.True(f, f.crashed.Load() || errors.Is(err, idempotency.ErrInDoubt), "%s: %v", key.Key, err)
 			continue
 		}
 		f.mu.Lock()
-		f.decided[step]++
+		f.decided = append(f.decided, key.Key)
 		f.mu.Unlock()
 	}
 	if !f.crashed.Load() {
@@ -417,7 +416,7 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	n := &night{
 		T: t, service: lendingtest.New(lendingtest.WithTokenLifetime(time.Hour)),
 		entries: newCopied(), table: partner.NewTable(),
-		madeFor: map[string]string{}, decided: map[string]int{},
+		madeFor: map[string]string{},
 		random:  rand.New(rand.NewPCG(uint64(seeds.FromEnvironment(t, seeds.Variable, 1)), 0)),
 		options: idempotency.Options{SafeToRepeat: partner.SafeToRepeat},
 	}
@@ -451,7 +450,7 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	bubble.Elapse(crash - crash/8 - 63*time.Second)
 	f.crash()
 
-	now, inGap := partner.NewTable(), 0
+	now, inGap := partner.NewTable(), map[string]bool{}
 	for i, o := range n.rows() {
 		switch isOld := i < len(then); {
 		case isOld && then[i].State != partner.Open:
@@ -463,12 +462,12 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 			o.State = partner.Open
 		}
 		if i >= len(then) || then[i].State == partner.Open {
-			inGap++
+			inGap[o.ID] = true
 		}
 		o.Version = 0
 		now.Save(o)
 	}
-	n.entries, n.table = n.entries.copyOf(t, copied), now
+	n.entries, n.table, n.decided = n.entries.copyOf(t, copied), now, nil
 	log := fake.Must(idempotency.NewLog(n.entries, &n.options))
 	require.NoError(t, log.Restored(t.Context(), idempotency.Restoration{By: "kim", Copy: copied, Claim: claim}))
 	f = n.start()
@@ -508,10 +507,10 @@ func restoredNight(t *testing.T, count int, back time.Duration, sameTable, claim
 	for i, email := range emails {
 		assert.Equal(t, claim || i%5 > 0, made[email] == 1, "%s was created %d times", email, made[email])
 	}
-	persons := 0
-	for _, k := range n.decided {
-		persons += k
-	}
-	t.Logf("%d orders, %d since the copy: %d decisions of persons %v, %.0f for 100 of these; %d customers erased", 2*count,
-		inGap, persons, n.decided, 100*float64(persons)/float64(inGap), len(erased))
+	decided := slices.DeleteFunc(n.decided, func(key string) bool {
+		id, _, _ := strings.Cut(key, "/")
+		return !inGap[id]
+	})
+	t.Logf("%d orders, %d since the copy: %d decisions of persons, %.0f for 100 of these %v; %d customers erased", 2*count,
+		len(inGap), len(decided), 100*float64(len(decided))/float64(len(inGap)), decided, len(erased))
 }

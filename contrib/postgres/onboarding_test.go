@@ -2,9 +2,12 @@ package lendingpostgres_test
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
@@ -33,36 +36,35 @@ func TestMutationsAreDoneOnceInAMove(t *testing.T) {
 	killWorkers(t, onboardingtest.How{Replicas: 2, Moves: true}, nil)
 }
 
-// The same with a single replica, while the log is restored from a copy again and again.
+// The same with a single replica, while the database is restored from a dump again and again: docs/second-year.md.
 func TestMutationsAreDoneOnceInARestoredLog(t *testing.T) {
 	longrun.Kills(t)
 	restores, copied := 0, time.Time{}
-	killWorkers(t, onboardingtest.How{Replicas: 1}, func(url string) {
+	killWorkers(t, onboardingtest.How{Replicas: 1}, func(cluster *server, url string) {
 		ctx := t.Context()
-		pool := connect(t, url)
-		defer pool.Close()
-		do := func(statement string) {
-			_, err := pool.Exec(ctx, statement)
-			require.NoError(t, err)
-		}
+		dump := filepath.Join(cluster.directory, "dump")
 		if copied.IsZero() {
 			copied = time.Now()
-			do("DROP TABLE IF EXISTS copy")
-			do("CREATE TABLE copy AS TABLE lending_idempotency")
+			require.NoError(t, run(cluster.command("pg_dump", "-Fc", "-f", dump, url)))
 			return
 		}
-		do("TRUNCATE lending_idempotency")
-		do("INSERT INTO lending_idempotency TABLE copy")
+		name := must(pgx.ParseConfig(url)).Database
+		restores++
+		require.NoError(t, cluster.do(fmt.Sprintf("ALTER DATABASE %s RENAME TO damaged_%d", name, restores)))
+		require.NoError(t, cluster.do("CREATE DATABASE "+name))
+		require.NoError(t, run(cluster.command("pg_restore", "-d", url, dump)))
+		pool := connect(t, url)
+		defer pool.Close()
 		log := must(idempotency.NewLog(must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), nil))
 		require.NoError(t, log.Restored(ctx, idempotency.Restoration{By: "the trial", Copy: copied, Claim: true}))
 		require.NoError(t, log.Resume(ctx))
-		restores, copied = restores+1, time.Time{}
+		copied = time.Time{}
 	})
 	t.Logf("the log restored %d times", restores)
 }
 
 // killWorkers kills workers and PostgreSQL, and calls between after each restart.
-func killWorkers(t *testing.T, how onboardingtest.How, between func(url string)) {
+func killWorkers(t *testing.T, how onboardingtest.How, between func(cluster *server, url string)) {
 	t.Helper()
 	cluster := runServer(t)
 	url := migratedURL(t, databaseIn(t, cluster))
@@ -70,7 +72,7 @@ func killWorkers(t *testing.T, how onboardingtest.How, between func(url string))
 	how.Between = func() {
 		require.NoError(t, cluster.restart())
 		if restarts++; between != nil {
-			between(url)
+			between(cluster, url)
 		}
 	}
 	how.Open = openForWorker
