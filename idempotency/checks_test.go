@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -131,26 +132,15 @@ func (s *forgetful) called(r *http.Request) string {
 		mux.HandleFunc(route.Method+" "+route.Path,
 			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Name", name) })
 	}
-	header := http.Header{}
-	mux.ServeHTTP(headerOnly(header), r)
-	return header.Get("Name")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w.Header().Get("Name")
 }
 
-type headerOnly http.Header
-
-func (h headerOnly) Header() http.Header { return http.Header(h) }
-
-func (h headerOnly) Write(p []byte) (int, error) { return len(p), nil }
-
-func (h headerOnly) WriteHeader(int) {}
-
-// lossy returns a client of a service that loses every mutation.
-func lossy(t *testing.T, log *idempotency.Log) *lending.Client {
+// client returns a client of the service, with a log.
+func (s *forgetful) client(t *testing.T, log *idempotency.Log) *lending.Client {
 	t.Helper()
-	return wire.NewClient(t, "https://lending.example",
-		lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithHTTPClient(&http.Client{Transport: &forgetful{routes: catalog.Routes(t)}}),
-		lending.WithIdempotency(log))
+	return wire.InMemory(t, s.RoundTrip, lending.WithIdempotency(log))
 }
 
 // TestEveryMutationHasACheckOrAReason loses the answer of each mutation and calls again, as another
@@ -166,10 +156,7 @@ func TestEveryMutationHasACheckOrAReason(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := &forgetful{routes: routes}
-				client := wire.NewClient(t, "https://lending.example",
-					lending.WithTokenSource(lending.StaticToken("test-token")),
-					lending.WithHTTPClient(&http.Client{Transport: service}),
-					lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+				client := service.client(t, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
 				call := func(opts ...keyOption) error {
 					_, err := catalog.Calls[name](withKey(t.Context(), "the/key", opts...), client)
 					return err
@@ -226,10 +213,7 @@ func TestEveryMutationHasACheckOrAReason(t *testing.T) {
 func TestOfferWithForceNeedsReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &forgetful{routes: map[string]catalog.Route{}}
-		client := wire.NewClient(t, "https://lending.example",
-			lending.WithTokenSource(lending.StaticToken("test-token")),
-			lending.WithHTTPClient(&http.Client{Transport: service}),
-			lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+		client := service.client(t, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
 		ctx := lending.WithIdempotencyKey(t.Context(), "force")
 		_, err := client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -317,8 +301,7 @@ func TestAbsencesDoNotProveAnOffer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, client := newOrder(service), process()
 		status := http.StatusNotFound
-		const offer = "GET /api/Application/application-offer/{applicationId}"
-		service.Answer(offer, func(w http.ResponseWriter, r *http.Request) {
+		service.Answer(offerRoute, func(w http.ResponseWriter, r *http.Request) {
 			wire.Answer(status, `{"title":"None","errorCode":"NotFound"}`)(w, r)
 		})
 		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})

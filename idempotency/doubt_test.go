@@ -122,11 +122,8 @@ func refusesName(status int) func(*lendingtest.Service) lending.Option {
 
 // TestStoreFailureBeforeResendStaysInDoubt either.
 func TestStoreFailureBeforeResendStaysInDoubt(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		after bool
-	}{{"before", false}, {"after", true}} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, isDone := range []bool{false, true} {
+		t.Run(fmt.Sprint("the save is done: ", isDone), func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
@@ -134,13 +131,7 @@ func TestStoreFailureBeforeResendStaysInDoubt(t *testing.T) {
 				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				fail := func(store.Entry) error {
-					entries.save, entries.saved = nil, nil // once
-					return errStore
-				}
-				if entries.save = fail; test.after {
-					entries.save, entries.saved = nil, fail
-				}
+				entries.failOnce(isDone, store.Sent)
 				_, err = client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, idempotency.ErrStore)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -238,7 +229,6 @@ func TestKeyChecksAgainAfterHalfTheWait(t *testing.T) {
 // for a read: some reads show the state before the confirmation, some the state after. The confirmation is found
 // to have happened all the same, and no person is asked.
 func TestCheckFindsAnExecutionBetweenItsReads(t *testing.T) {
-	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	for _, read := range []string{
 		"GET /api/Loan/get-withdrawals/{loanId}",
 		"GET /api/Loan/get-transactions-paged/{loanId}", "GET /api/Loan/get-total-balance/{loanId}",
@@ -254,11 +244,11 @@ func TestCheckFindsAnExecutionBetweenItsReads(t *testing.T) {
 						})
 					return err
 				}
-				service.Fail(confirm, lendingtest.Fault{Late: time.Second})
+				service.Fail(confirmRoute, lendingtest.Fault{Late: time.Second})
 				require.ErrorIs(t, confirmed(), lending.ErrOutcomeUnknown)
 				service.Fail(read, lendingtest.Fault{DelayBefore: 2 * time.Second})
 				require.NoError(t, confirmed(), read)
-				assert.Equal(t, 1, service.Executed(confirm))
+				assert.Equal(t, 1, service.Executed(confirmRoute))
 			})
 		})
 	}
@@ -303,7 +293,6 @@ func TestRecordOfAnotherProgramIsTaken(t *testing.T) {
 		require.ErrorIs(t, create(), idempotency.ErrNeedsReview, "there was one before")
 
 		loan := service.AddLoan(lendingtest.Loan{})
-		const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 		confirm := func() error {
 			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "confirm"),
 				lending.InvoiceWithdrawal{
@@ -314,7 +303,7 @@ func TestRecordOfAnotherProgramIsTaken(t *testing.T) {
 				})
 			return err
 		}
-		service.Fail(route, lendingtest.Fault{ResetBefore: true})
+		service.Fail(confirmRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, confirm(), lending.ErrOutcomeUnknown)
 		service.AddTransactions(loan.ID, lendingtest.Transaction{Type: "Repayment", Amount: -100})
 		bubble.Elapse(maxLateness)

@@ -176,6 +176,8 @@ type tampered struct {
 	saved   func(store.Entry) error // after
 	list    func() error
 	replace func(page []store.Entry) error
+
+	isStrict bool // a save fails if its context has ended
 }
 
 func (s *tampered) Load(ctx context.Context, key string) (*store.Entry, error) {
@@ -187,7 +189,24 @@ func (s *tampered) Load(ctx context.Context, key string) (*store.Entry, error) {
 	return s.Store.Load(ctx, key)
 }
 
+// failOnce has the next save of an entry in this state fail, before or after its effect.
+func (s *tampered) failOnce(isDone bool, state store.State) {
+	fail := func(entry store.Entry) error {
+		if entry.State != state {
+			return nil
+		}
+		s.save, s.saved = nil, nil
+		return errStore
+	}
+	if s.save = fail; isDone {
+		s.save, s.saved = nil, fail
+	}
+}
+
 func (s *tampered) Save(ctx context.Context, entry store.Entry) error {
+	if err := ctx.Err(); s.isStrict && err != nil {
+		return err
+	}
 	if s.save != nil {
 		if err := s.save(entry); err != nil {
 			return err

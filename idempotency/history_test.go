@@ -163,14 +163,13 @@ func TestHistoryIsBounded(t *testing.T) {
 // TestHistoryCostsNoSave counts the saves of a call with its answer, of a call whose answer a check
 // finds, and of a review.
 func TestHistoryCostsNoSave(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
 	for _, test := range []struct {
 		name, route string
 		call        func(context.Context, *lending.Client, order) error
 		answered    int // saves
 		lost        int
 	}{
-		{"no lock", link, func(ctx context.Context, c *lending.Client, o order) error {
+		{"no lock", linkRoute, func(ctx context.Context, c *lending.Client, o order) error {
 			return c.Applications.SendLink(ctx, o.application)
 		}, 2, 3},
 		{"a lock and a record", createApplicationRoute, func(ctx context.Context, c *lending.Client, o order) error {

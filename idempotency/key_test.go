@@ -140,7 +140,7 @@ func TestReusedKeyTellsTheOutcome(t *testing.T) {
 				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 				send := func() error { return client.Applications.SendLink(ctx, o.application) }
 				if test.first != nil {
-					service.Fail("POST /api/Application/send-application-link", test.fault)
+					service.Fail(linkRoute, test.fault)
 				}
 				require.ErrorIs(t, send(), test.first)
 				if test.then != nil {
@@ -164,7 +164,7 @@ func TestReusedKeyInFlight(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 		held, done := make(chan struct{}), make(chan error)
-		service.Fail("POST /api/Application/send-application-link",
+		service.Fail(linkRoute,
 			lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Second})
 		client, other := process(), process()
 		go func() { done <- client.Applications.SendLink(ctx, o.application) }()
@@ -298,7 +298,7 @@ func TestDoubtIsEndedAfterAMove(t *testing.T) {
 		}
 		before := clientAt("https://lending.example", fake.Must(idempotency.NewLog(entries, nil)))
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetBefore: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, o.creates(t, before)("create"), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, link(before), lending.ErrOutcomeUnknown)
 

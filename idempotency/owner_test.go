@@ -174,7 +174,7 @@ func TestLateOwnerKeepsTheReview(t *testing.T) {
 			defer stop()
 			return client.Applications.SendLink(ctx, o.application)
 		}
-		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetAfter: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
 		other, log, goOn := besideFrozen(t, service, false, send)
 		bubble.Elapse(11 * time.Second)
 		require.ErrorIs(t, send(other), idempotency.ErrNeedsReview)

@@ -27,7 +27,6 @@ func (s tokenSource) Token(context.Context) (lending.Token, error) { return s() 
 // TestPauseReachesACallThatWaits has a call wait in several places between the save of "sent" and
 // its connection, and the pause come meanwhile.
 func TestPauseReachesACallThatWaits(t *testing.T) {
-	const sendLink = "POST /api/Application/send-application-link"
 	const places = 90 // the requests of a client over HTTP/2 at once
 	for _, where := range []string{"TokenSource", "WithHeader", "place"} {
 		t.Run(where, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestPauseReachesACallThatWaits(t *testing.T) {
 				ended <- client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
 			}()
 			<-held
-			before := service.Executed(sendLink)
+			before := service.Executed(linkRoute)
 			require.NoError(t, log.Pause(t.Context(), incident))
 			close(released)
 			err := <-ended
@@ -77,7 +76,7 @@ func TestPauseReachesACallThatWaits(t *testing.T) {
 			require.ErrorIs(t, err, idempotency.ErrPaused)
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			assert.Equal(t, "retry after 1m0s", lending.NextOf(err).String())
-			assert.Equal(t, before, service.Executed(sendLink))
+			assert.Equal(t, before, service.Executed(linkRoute))
 			assert.Equal(t, store.Free, fake.Must(entries.Load(t.Context(), ":the/key")).State)
 		})
 	}

@@ -99,7 +99,6 @@ func TestKeysShowTheReviews(t *testing.T) {
 	link := func(ctx context.Context, c *lending.Client, o order) error {
 		return c.Applications.SendLink(ctx, o.application)
 	}
-	const linkRoute = "POST /api/Application/send-application-link"
 	lost := lendingtest.Fault{ResetAfter: true}
 	for _, test := range []mutation{
 		{
@@ -198,7 +197,7 @@ func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
 func TestEntryInFlightSaysFromWhenItCanBeDecided(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
-		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{DelayBefore: time.Hour})
+		service.Fail(linkRoute, lendingtest.Fault{DelayBefore: time.Hour})
 		ended := make(chan error)
 		go func() {
 			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "the/key"), time.Minute)

@@ -23,7 +23,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/released"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
 // releasedEntry is a line of a file of entries. Each store keeps its data unchanged: the tests of the
@@ -59,9 +58,7 @@ func newScene(t *testing.T, name string, routes map[string]catalog.Route) *scene
 	t.Helper()
 	s := &scene{T: t, name: name, service: &forgetful{routes: routes}, entries: &tampered{Store: store.NewMemory()}}
 	s.log = fake.Must(idempotency.NewLog(s.entries, nil))
-	s.client = wire.NewClient(t, "https://lending.example",
-		lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithHTTPClient(&http.Client{Transport: s.service}), lending.WithIdempotency(s.log))
+	s.client = s.service.client(t, s.log)
 	return s
 }
 

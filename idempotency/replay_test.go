@@ -36,7 +36,6 @@ func TestReplayedResponseIsMarked(t *testing.T) {
 // asked for after he has been paid: the recorded answer comes. Where there is none the password is
 // missing, and nothing is written down or sent.
 func TestReplayNeedsNoSecret(t *testing.T) {
-	const confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	for _, test := range []struct {
 		name  string
 		fault *lendingtest.Fault // of the call before, with the password; nil for none

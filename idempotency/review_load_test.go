@@ -266,7 +266,6 @@ func (c *crowd) wrong(emails []string) (wrong []string) {
 // TestRouteThatIsSafeToRepeatNeedsNoPerson has a mutation in doubt before the log gets the option: from
 // then on nobody is asked, and the next call repeats the mutation.
 func TestRouteThatIsSafeToRepeatNeedsNoPerson(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New()
 		defer service.Close()
@@ -276,7 +275,7 @@ func TestRouteThatIsSafeToRepeatNeedsNoPerson(t *testing.T) {
 			return processWith(t, service, log).Applications.SendLink(ctx, o.application)
 		}
 		log := fake.Must(idempotency.NewLog(entries, nil))
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, send(log), lending.ErrOutcomeUnknown)
 		require.True(t, fake.Must(log.Keys(t.Context(), doubtful))[0].NeedsPerson)
 		repeating := fake.Must(idempotency.NewLog(entries, &idempotency.Options{
@@ -286,6 +285,6 @@ func TestRouteThatIsSafeToRepeatNeedsNoPerson(t *testing.T) {
 		fake.Must(repeating.Check(t.Context(), processWith(t, service, repeating)))
 		require.False(t, fake.Must(repeating.Keys(t.Context(), doubtful))[0].NeedsPerson)
 		require.NoError(t, send(repeating))
-		assert.Equal(t, 2, service.Executed(link))
+		assert.Equal(t, 2, service.Executed(linkRoute))
 	})
 }

@@ -35,7 +35,6 @@ func corrects(v idempotency.Verdict) idempotency.Resolution {
 func TestResolveEndsAReview(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client := newOrder(service), process()
-		const sendLink = "POST /api/Application/send-application-link"
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
 		}
@@ -46,7 +45,7 @@ func TestResolveEndsAReview(t *testing.T) {
 			})
 		}
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError), "there is no such command")
-		service.Fail(sendLink, lendingtest.Fault{ResetBefore: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
 		bubble.Elapse(time.Minute)
@@ -56,7 +55,7 @@ func TestResolveEndsAReview(t *testing.T) {
 		require.Len(t, inDoubt, 1)
 		inDoubt[0].Position = ""
 		assert.Equal(t, idempotency.KeyStatus{
-			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
+			Key: "the/key", Route: linkRoute, State: store.NeedsReview, Age: time.Minute, Sends: 1,
 			IDs:         map[string]string{"applicationId": o.application.String()},
 			NeedsPerson: true, Why: "no published field shows it", NotHappenedAfter: maxLateness - time.Minute,
 			History: []idempotency.Change{
@@ -72,7 +71,7 @@ func TestResolveEndsAReview(t *testing.T) {
 		bubble.Elapse(refused.RetryAfter)
 		require.NoError(t, resolve(idempotency.NotHappened()))
 		require.NoError(t, send())
-		assert.Equal(t, 1, service.Executed(sendLink))
+		assert.Equal(t, 1, service.Executed(linkRoute))
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError),
 			"it is not in doubt any more")
 		inDoubt, err = log.Keys(t.Context(), doubtful)
@@ -140,7 +139,7 @@ func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		client := lossy(t, log)
+		client := (&forgetful{routes: catalog.Routes(t)}).client(t, log)
 		call := func() (any, error) {
 			return catalog.Calls[method](lending.WithIdempotencyKey(t.Context(), "the/key"), client)
 		}
@@ -152,14 +151,13 @@ func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log,
 
 // TestVerdictIsCorrected until a call uses the verdict.
 func TestVerdictIsCorrected(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
 		}
 		resolve := func(r idempotency.Resolution) error { return log.Resolve(ctx, "the/key", r) }
-		service.Fail(link, lendingtest.Fault{ResetBefore: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
 		refused := func(r idempotency.Resolution, want string) {
 			t.Helper()
@@ -175,10 +173,10 @@ func TestVerdictIsCorrected(t *testing.T) {
 		require.NoError(t, resolve(corrects(idempotency.Happened(nil))))
 		require.NoError(t, resolve(corrects(idempotency.NotHappened())))
 		require.NoError(t, send())
-		assert.Equal(t, 1, service.Executed(link))
+		assert.Equal(t, 1, service.Executed(linkRoute))
 		refused(corrects(idempotency.Happened(nil)), "Correct conflict")
 
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
 		other := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "other"), o.application)
 		}
@@ -188,7 +186,7 @@ func TestVerdictIsCorrected(t *testing.T) {
 		bubble.Elapse(maxLateness)
 		require.Error(t, log.Resolve(ctx, "other", corrects(idempotency.NotHappened())), "a call has relied on it")
 		require.NoError(t, other())
-		assert.Equal(t, 2, service.Executed(link))
+		assert.Equal(t, 2, service.Executed(linkRoute))
 	})
 }
 
@@ -232,7 +230,6 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 // TestVerdictOnEarlierSendIsRefused has two people look at a mutation after its first send. The verdict
 // of the first person allows a resend. The verdict of the second person is about the first send only.
 func TestVerdictOnEarlierSendIsRefused(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 		o, client, ctx := newOrder(service), process(), t.Context()
 		send := func() error {
@@ -243,19 +240,19 @@ func TestVerdictOnEarlierSendIsRefused(t *testing.T) {
 			r.Sends = sends
 			return log.Resolve(ctx, "the/key", r)
 		}
-		service.Fail(link, lendingtest.Fault{ResetBefore: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		shown := fake.Must(log.Keys(ctx, doubtful))[0].Sends
 		require.Equal(t, 1, shown)
 		require.NoError(t, decide(shown))
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		assert.Equal(t, "Sends conflict", catalog.Refused(t, decide(shown)))
 		assert.Equal(t, "Sends conflict", catalog.Refused(t, decide(0)), "the default is 1")
 		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
-		assert.Equal(t, 1, service.Executed(link))
+		assert.Equal(t, 1, service.Executed(linkRoute))
 		require.NoError(t, decide(2), "it is about the second send")
 	})
 }

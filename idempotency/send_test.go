@@ -3,7 +3,6 @@ package idempotency_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,22 +25,10 @@ import (
 )
 
 func TestMutationIsRecordedBeforeTheSend(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		after bool
-	}{{"the save fails", false}, {"the save fails and is done", true}} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, isDone := range []bool{false, true} {
+		t.Run(fmt.Sprint("the save is done: ", isDone), func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-				fail := func(entry store.Entry) error {
-					if entry.State == store.Sent {
-						entries.save, entries.saved = nil, nil // once
-						return errStore
-					}
-					return nil
-				}
-				if entries.save = fail; test.after {
-					entries.save, entries.saved = nil, fail
-				}
+				entries.failOnce(isDone, store.Sent)
 				user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
 				_, err := client.Applications.CreateCustomer(ctx, user)
 				require.ErrorIs(t, err, idempotency.ErrStore)
@@ -178,32 +165,13 @@ func TestStoreFailureAfterASuccess(t *testing.T) {
 	})
 }
 
-// flaky is a store with an eye on the context. Its first save as sent fails and has its effect, if loses
-// is set.
-type flaky struct {
-	store.Store
-	loses *bool
-}
-
-func (f flaky) Save(ctx context.Context, entry store.Entry) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := f.Store.Save(ctx, entry)
-	if entry.State == store.Sent && *f.loses {
-		*f.loses = false
-		return errors.New("the store is away")
-	}
-	return err
-}
-
 // TestOutcomeIsRecorded ends the context of a call: the log records a lost response, and a mutation
 // without a send, all the same.
 func TestOutcomeIsRecorded(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		loses := true
-		log := fake.Must(idempotency.NewLog(flaky{store.NewMemory(), &loses}, nil))
-		client, user := processWith(t, service, log), fake.Newcomer()
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		log, user := fake.Must(idempotency.NewLog(entries, nil)), fake.Newcomer()
+		entries.isStrict = true
+		entries.failOnce(true, store.Sent)
 		create := func() error {
 			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
@@ -261,7 +229,6 @@ func TestRejectedMutationMayBeCorrected(t *testing.T) {
 // and no other process waits longer.
 func TestKeyedCallEndsInTime(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		const sendLink = "POST /api/Application/send-application-link"
 		o, client, other := newOrder(service), process(), process()
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		send := func(client *lending.Client) error {
@@ -270,7 +237,7 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 			return client.Applications.SendLink(ctx, o.application)
 		}
 		held, ended := make(chan struct{}), make(chan time.Duration)
-		service.Fail(sendLink, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
+		service.Fail(linkRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		go func() {
 			start := time.Now()
 			assert.ErrorIs(t, send(client), lending.ErrOutcomeUnknown)
@@ -340,11 +307,11 @@ func TestStoppedProcessSendsNothingAfterItsDeadline(t *testing.T) {
 			err := client.Applications.SendLink(call, o.application)
 			require.Error(t, err)
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
-			assert.Zero(t, service.Executed("POST /api/Application/send-application-link"))
+			assert.Zero(t, service.Executed(linkRoute))
 			entry := fake.Must(entries.Load(t.Context(), ":the/key"))
 			assert.Equal(t, store.Free, entry.State)
 			require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application))
-			assert.Equal(t, 1, service.Executed("POST /api/Application/send-application-link"))
+			assert.Equal(t, 1, service.Executed(linkRoute))
 		})
 	}
 }
@@ -453,7 +420,6 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 // TestFailedSaveWithAnEffectAsksNobody has a save that fails and has its effect: the call said "not
 // sent", and the next call of the same process sends the mutation, without a person.
 func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
-	const link = "POST /api/Application/send-application-link"
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
 		send := func(client *lending.Client) error {
@@ -476,17 +442,17 @@ func TestFailedSaveWithAnEffectAsksNobody(t *testing.T) {
 		require.ErrorIs(t, send(other), idempotency.ErrInProgress, "another process cannot know")
 		bubble.Elapse(maxLateness)
 		assert.Equal(t, 1, fake.Must(others.Keys(t.Context(), doubtful))[0].Sends)
-		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		service.Fail(linkRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, send(client), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		r := says(idempotency.NotHappened())
 		r.Sends = 1
 		assert.Equal(t, "Sends conflict", catalog.Refused(t, others.Resolve(t.Context(), "the/key", r)), "of an older look")
-		assert.Equal(t, 1, service.Executed(link))
+		assert.Equal(t, 1, service.Executed(linkRoute))
 		r.Verdict, r.Sends = idempotency.Happened(nil), 2
 		require.NoError(t, others.Resolve(t.Context(), "the/key", r))
 		require.NoError(t, send(client))
 		require.NoError(t, send(other))
-		assert.Equal(t, 1, service.Executed(link))
+		assert.Equal(t, 1, service.Executed(linkRoute))
 	})
 }

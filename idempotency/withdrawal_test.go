@@ -158,7 +158,7 @@ func TestDateThatADatabaseHasKeptIsTheSame(t *testing.T) {
 				lending.WithdrawInvoiceRequestData{DateUTC: date, OTP: lending.NewSecret(service.OTP(o.loan.String()))})
 			require.NoError(t, err)
 		}
-		assert.Equal(t, 1, service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+		assert.Equal(t, 1, service.Executed(confirmRoute))
 	})
 }
 
