@@ -19,6 +19,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -388,6 +389,17 @@ func TestObserversSeeIdempotency(t *testing.T) {
 			absent,
 			[]string{`lending idempotency create-customer "refused" WARN`, `call create-customer "refused" unknown`},
 		), create(idempotency.ErrInDoubt))
+
+		ctx = idempotency.WithCheck(ctx, func(context.Context) (idempotency.Verdict, error) {
+			return idempotency.NeedsReview("nobody knows"), nil
+		})
+		for _, level := range []slog.Level{slog.LevelWarn, slog.LevelWarn, slog.LevelDebug, slog.LevelDebug} { // a pass each
+			want := fmt.Sprintf(`lending idempotency create-customer "refused" %v`, level)
+			assert.Contains(t, create(idempotency.ErrNeedsReview), want)
+			bubble.Elapse(90 * time.Second)
+		}
+		user.LastName = "Another"
+		assert.Contains(t, create(idempotency.ErrKeyReused), `lending idempotency create-customer "refused" WARN`)
 
 		ctx = t.Context()
 		assert.Equal(t, exchanged("create-customer", "", lending.OutcomeDone, slog.LevelDebug), create(nil),

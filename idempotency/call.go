@@ -34,7 +34,8 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	switch {
 	case err != nil:
 		logged := err
-		if errors.Is(err, ErrInProgress) || errors.Is(err, ErrLocked) { // usual beside another replica
+		isUsual := errors.Is(err, ErrInProgress) || errors.Is(err, ErrLocked) // beside another replica
+		if isUsual || errors.Is(err, ErrNeedsReview) && k.entry.Age > reviewIsNews {
 			logged = nil
 		}
 		k.call.Observe(ctx, ActionRefused, logged)
@@ -57,6 +58,10 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	}
 	return answer, k.record(ctx, answer, err)
 }
+
+// reviewIsNews is how long the calls of a key in review are logged as warnings. Two passes of package orders
+// fall into this time.
+const reviewIsNews = 2 * time.Minute
 
 // turns repeats turn while other calls change the entry. It returns the recorded response, or
 // nil if "sent" is recorded and the caller must send the mutation.

@@ -192,6 +192,7 @@ func TestEveryOrderEndsInTwoReplicas(t *testing.T) {
 								}
 								require.Equal(t, o.State == order.Done, paid == 1, "seed %d: %+v, paid %d times", seed, o, paid)
 								if o.State == order.Over && o.State != end.state { // killed, or without a response
+									assert.Regexp(t, "InvalidOtp|OfferExpired", o.Reason)
 									early.Add(1)
 									t.Logf("seed %d: %+v", seed, o)
 									return // a doubt has lasted longer than a password or an offer
