@@ -260,8 +260,7 @@ func (x *exchange) transport() http.RoundTripper {
 // guard makes a caller's http.Transport send a GET once. If a connection breaks after the service
 // has read a request, net/http resends a request without a body, but never a request with a partly
 // read body. So a GET gets an empty body, which appears on the wire over HTTP/2 alone. The client's
-// own transport needs none: it sends nothing on a used connection of HTTP/1.1, and over HTTP/2
-// [sends.gotConn] stops the copy.
+// own transport needs none: it sends nothing on a used connection of HTTP/1.1, and resends nothing over HTTP/2.
 //
 // A POST without a body has no guard: net/http would send an empty body chunked, which services
 // refuse without a content type. Over HTTP/1.1 net/http does not resend the POST.

@@ -66,7 +66,6 @@ type faultServer struct {
 	isDoored bool   // TLS with certificates of both sides, and the header of a gateway
 	healed   atomic.Bool
 	starved  atomic.Bool // an HTTP/2 server waited for the client in vain
-	bodyless atomic.Bool // the first request over HTTP/2 had no body
 
 	ended    chan lending.Call // the last call that an observer saw
 	arrivals atomic.Int32
@@ -346,7 +345,6 @@ func (s *faultServer) request(c *h2Conn, stream uint32) bool {
 		c.respond(stream, s.answer)
 		return true
 	}
-	s.bodyless.Store(len(c.bodies[stream]) == 0)
 	code := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	switch s.fault.Then {
 	case "reset-protocol":

@@ -40,8 +40,6 @@ type trial struct {
 	route  catalog.Route
 	answer string // of the service, if it succeeds
 	doored bool   // with WithTLS and WithHeader
-
-	isBodyless bool // the request over HTTP/2 had no body
 }
 
 // expected is the result of the trial in the table.
@@ -100,7 +98,7 @@ func (tr *trial) wants() string {
 func (tr *trial) outcome() string {
 	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
 	applies := map[string]bool{
-		"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route), "bodyless": tr.isBodyless,
+		"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route),
 	}
 	if who, what, ok := strings.Cut(exception, ": "); ok && applies[who] {
 		return what
@@ -314,7 +312,6 @@ func (tr *trial) try(
 		failed("error %v, want %q", err, name)
 		return failures, service.starved.Load()
 	}
-	tr.isBodyless = service.bodyless.Load()
 	failures = append(failures, tr.holds(err, <-service.ended, got)...)
 	if atLeast, _ := time.ParseDuration(want.AtLeast); took < atLeast {
 		failed("took %s, want at least %s", took, atLeast)

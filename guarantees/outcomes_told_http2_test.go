@@ -79,19 +79,17 @@ func TestRefusedOverHTTP2(t *testing.T) {
 
 // TestClientLearnsWhenAGatewayEndsConnections has a gateway that ends each connection after 100 requests, as nginx does
 // with keepalive_requests 100. The request 101 of the first connection comes before the client has the GOAWAY, and is
-// refused. The next connections carry fewer requests.
+// refused; the requests have no body. The next connections carry fewer requests.
 func TestClientLearnsWhenAGatewayEndsConnections(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	client := wire.NewClient(t, "https://"+wire.ListenRaw(t, func(conn net.Conn) {
 		secure := tlsHTTP2(conn)
 		defer secure.Close()
-		var connection, n int32
+		connection, n := connections.Add(1), 0
 		var last uint32
 		(&h2Conn{conn: secure, request: func(c *h2Conn, stream uint32) bool {
-			if n++; n == 1 { // net/http may open a connection in vain
-				connection = connections.Add(1)
-			}
+			n++
 			switch {
 			case connection > 1 && n > 90:
 				t.Errorf("request %d of connection %d", n, connection)
@@ -110,7 +108,7 @@ func TestClientLearnsWhenAGatewayEndsConnections(t *testing.T) {
 	call := func(callers int) {
 		outcomes := make(chan error, callers)
 		for range callers {
-			go func() { outcomes <- second(catalog.Calls["Approval.AddCompanyDetails"](t.Context(), client)) }()
+			go func() { outcomes <- second(catalog.Calls["Applications.Cancel"](t.Context(), client)) }()
 		}
 		for range callers {
 			if err := <-outcomes; err != nil {

@@ -74,6 +74,18 @@ func TestDescribe(t *testing.T) {
 			false,
 		},
 		{"stream", errors.New("stream error: stream ID 1; SHHH"), "the HTTP/2 stream was reset", false, false},
+		{
+			"left out by a GOAWAY", errors.New("http2: Transport received Server's graceful shutdown GOAWAY"),
+			"the server refused the HTTP/2 stream", false, false,
+		},
+		{
+			"unborn", errors.New("http2: client conn could not be established"),
+			"the server ended the HTTP/2 connection at once", false, false,
+		},
+		{
+			"certificate", &tls.CertificateVerificationError{Err: errors.New("SHHH")},
+			"TLS certificate not accepted", true, true,
+		},
 		{"end", fmt.Errorf("SHHH %w", io.EOF), "", false, false},
 		{"GOAWAY", errors.New("GOAWAY SHHH"), "", false, false},
 		{"idle", errors.New("http: server closed idle connection"), "", false, false},

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"net"
-	"net/http"
 	"time"
 	"unsafe"
 )
@@ -20,13 +19,3 @@ func Sleep(at time.Time, asleep time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&at)) -= uint64(asleep/time.Second) << 30
 	return at
 }
-
-// Next returns the transport of the next request over HTTP/2.
-func (f *Fresh) Next() *http.Transport {
-	f.http2.Store(true)
-	shared, _ := f.next()
-	return shared
-}
-
-// Learn notes that a gateway has refused the request n of the connection of on.
-func (f *Fresh) Learn(on *http.Transport, n int) { f.learn(on, n) }

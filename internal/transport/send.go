@@ -101,8 +101,11 @@ func (s *Send) Wrote() {
 
 // IsShared reports whether conn speaks HTTP/2.
 func IsShared(conn net.Conn) bool {
-	secure, ok := conn.(*tls.Conn)
-	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
+	if secure, ok := conn.(*tls.Conn); ok {
+		return secure.ConnectionState().NegotiatedProtocol == "h2"
+	}
+	_, ok := conn.(sharedConn)
+	return ok
 }
 
 // allows reports whether the connection may write.
@@ -207,6 +210,9 @@ func (g *guarded) Write(p []byte) (int, error) {
 func dialed(conn net.Conn) net.Conn {
 	for secure, ok := conn.(*tls.Conn); ok; secure, ok = conn.(*tls.Conn) {
 		conn = secure.NetConn()
+	}
+	if marked, ok := conn.(sharedConn); ok {
+		return marked.Conn
 	}
 	return conn
 }

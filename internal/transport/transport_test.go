@@ -87,7 +87,7 @@ type service struct {
 	goOn    chan struct{} // closed: /wait is answered
 }
 
-func serve(t *testing.T, http2 bool) *service {
+func serve(t *testing.T, http2 bool, set ...func(*http.Server)) *service {
 	t.Helper()
 	s := &service{waiting: make(chan struct{}, 100), goOn: make(chan struct{})}
 	var mu sync.Mutex
@@ -107,6 +107,9 @@ func serve(t *testing.T, http2 bool) *service {
 		_, _ = fmt.Fprintf(w, "%s %d", r.Proto, connections[r.RemoteAddr])
 	}))
 	s.EnableHTTP2 = http2
+	for _, f := range set {
+		f(s.Config)
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	s.like = transport.New(nil)
@@ -134,93 +137,6 @@ func post(ctx context.Context, through http.RoundTripper, address string, alone 
 	}
 	text, err := io.ReadAll(resp.Body)
 	return string(text), resp.TLS.DidResume, errors.Join(err, resp.Body.Close())
-}
-
-// A connection of HTTP/2 carries fewer than the 1,000 requests after which nginx ends it. The requests of the former
-// connection go on, and CloseIdleConnections ends every connection.
-func TestConnectionEndsBeforeTheGatewayEndsIt(t *testing.T) {
-	t.Parallel()
-	s := serve(t, true)
-	var open atomic.Int32
-	dial := s.like.DialContext
-	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		open.Add(1)
-		return closing{conn, func() { open.Add(-1) }}, err
-	}
-	fresh := transport.NewFresh(s.like, true)
-	send := func(path string) string {
-		text, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL+path, false)
-		assert.NoError(t, err)
-		return text
-	}
-	requests := map[string]int{send(""): 1}
-	var waiting sync.WaitGroup
-	waiting.Go(func() { send("/wait") })
-	<-s.waiting
-	for n := range 2500 {
-		if requests[send("")]++; n == 1000 {
-			close(s.goOn)
-			waiting.Wait()
-		}
-	}
-	assert.Len(t, requests, 3)
-	for connection, n := range requests {
-		assert.LessOrEqual(t, n, 900, connection)
-	}
-	assert.Eventually(t, func() bool {
-		fresh.CloseIdleConnections()
-		return open.Load() == 0
-	}, 5*time.Second, time.Millisecond)
-}
-
-// TestRefusalsShortenConnections counts the requests of a connection after refusals. They count for an hour.
-func TestRefusalsShortenConnections(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		refused []int
-		later   time.Duration
-		want    int
-	}{
-		{"none", nil, 0, 900},
-		{"after 100", []int{101}, 0, 90},
-		{"many at once", []int{120, 103, 101, 140}, 0, 90},
-		{"at once, as of a service that restarts", []int{1}, 0, 50},
-		{"after more than the client sends", []int{1100}, 0, 900},
-		{"within the hour", []int{101}, time.Hour, 90},
-		{"before an hour", []int{101}, time.Hour + 1, 900},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fresh := transport.NewFresh(transport.New(nil), true)
-				first := fresh.Next()
-				for _, n := range test.refused {
-					fresh.Learn(first, n)
-				}
-				<-time.After(test.later)
-				shared, n := fresh.Next(), 1
-				assert.Equal(t, test.refused == nil, shared == first, "a connection that refuses is not used again")
-				for fresh.Next() == shared {
-					n++
-				}
-				if shared == first {
-					n++
-				}
-				assert.Equal(t, test.want, n)
-			})
-		})
-	}
-}
-
-// closing is a connection that tells of its end.
-type closing struct {
-	net.Conn
-	closed func()
-}
-
-func (c closing) Close() error {
-	c.closed()
-	return c.Conn.Close()
 }
 
 // TestRequestsShareOnlyHTTP2 counts the connections of a service. Each request over HTTP/1.1 has a

@@ -1,0 +1,258 @@
+package transport_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/transport"
+)
+
+// A connection of HTTP/2 carries fewer than the 1,000 requests after which nginx ends it. The requests of the former
+// connection go on, and CloseIdleConnections ends every connection.
+func TestConnectionEndsBeforeTheGatewayEndsIt(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	var open atomic.Int32
+	dial := s.like.DialContext
+	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		open.Add(1)
+		return closing{conn, func() { open.Add(-1) }}, err
+	}
+	fresh := transport.NewFresh(s.like, true)
+	send := func(path string) string {
+		text, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL+path, false)
+		assert.NoError(t, err)
+		return text
+	}
+	requests := map[string]int{send(""): 1}
+	var waiting sync.WaitGroup
+	waiting.Go(func() { send("/wait") })
+	<-s.waiting
+	for n := range 2500 {
+		if requests[send("")]++; n == 1000 {
+			close(s.goOn)
+			waiting.Wait()
+		}
+	}
+	assert.Len(t, requests, 3)
+	for connection, n := range requests {
+		assert.LessOrEqual(t, n, 900, connection)
+	}
+	assert.Eventually(t, func() bool {
+		fresh.CloseIdleConnections()
+		return open.Load() == 0
+	}, 5*time.Second, time.Millisecond)
+}
+
+// TestBurstStaysWithinThePlaces has a service take few requests at once on a connection. None of a burst is refused,
+// not even on new connections, and the burst is at the service as a whole.
+func TestBurstStaysWithinThePlaces(t *testing.T) {
+	t.Parallel()
+	for _, places := range []int{1, 3, 10, 100, 250} {
+		t.Run(fmt.Sprint(places), func(t *testing.T) {
+			t.Parallel()
+			const burst = 60
+			s := serve(t, true, func(server *http.Server) {
+				server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: places}
+			})
+			fresh := transport.NewFresh(s.like, true)
+			defer fresh.CloseIdleConnections()
+			for range 3 {
+				errs := make(chan error, burst)
+				for range burst {
+					go func() {
+						_, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL+"/wait", false)
+						errs <- err
+					}()
+				}
+				for range burst {
+					select {
+					case <-s.waiting:
+					case err := <-errs:
+						require.NoError(t, err)
+					}
+				}
+				for range burst {
+					s.goOn <- struct{}{}
+				}
+				for range burst {
+					require.NoError(t, <-errs)
+				}
+			}
+		})
+	}
+}
+
+// closing is a connection that tells of its end.
+type closing struct {
+	net.Conn
+	closed func()
+}
+
+func (c closing) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// TestServiceThatTakesNoRequest ends each request, and dials no more often than there are requests.
+func TestServiceThatTakesNoRequest(t *testing.T) {
+	t.Parallel()
+	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
+	for _, test := range []struct {
+		name   string
+		frames []byte
+		closes bool
+	}{
+		{"closes", nil, true},
+		{"closes after its settings", settings, true},
+		{"no HTTP/2", []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), true},
+		{"GOAWAY", append(settings[:9:9], 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), false},
+		{"no places", []byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const requests = 20
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			var connections atomic.Int32
+			s := serve(t, true)
+			listener, err := tls.Listen("tcp", "127.0.0.1:0", s.TLS)
+			require.NoError(t, err)
+			var serving sync.WaitGroup
+			serving.Go(func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					connections.Add(1)
+					serving.Go(func() {
+						defer conn.Close()
+						_, _ = conn.Write(test.frames)
+						if !test.closes {
+							context.AfterFunc(ctx, func() { _ = conn.Close() })
+							_, _ = io.Copy(io.Discard, conn)
+						}
+					})
+				}
+			})
+			fresh := transport.NewFresh(s.like, true)
+			errs := make(chan error, requests)
+			for range requests {
+				go func() {
+					send := new(transport.Send).Start(ctx)
+					_, _, err := post(send, fresh, "https://"+listener.Addr().String(), false)
+					errs <- err
+				}()
+			}
+			for range requests {
+				require.Error(t, <-errs)
+			}
+			assert.LessOrEqual(t, connections.Load(), int32(requests))
+			fresh.CloseIdleConnections()
+			require.NoError(t, listener.Close())
+			serving.Wait()
+		})
+	}
+}
+
+// Requests wait for the same connection. One whose context ends does not end the connection of the others, and an
+// error of the connection is the error of all.
+func TestRequestsWaitForOneConnection(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{nil, errors.New("no route")} {
+		t.Run(fmt.Sprint(failed), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, true)
+			dials, goOn, dial := make(chan struct{}, 10), make(chan struct{}), s.like.DialContext
+			s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials <- struct{}{}
+				if <-goOn; failed != nil {
+					return nil, failed
+				}
+				return dial(ctx, network, address)
+			}
+			fresh := transport.NewFresh(s.like, true)
+			defer fresh.CloseIdleConnections()
+			send := func(ctx context.Context) <-chan error {
+				err := make(chan error, 1)
+				go func() {
+					_, _, failed := post(new(transport.Send).Start(ctx), fresh, s.URL, false)
+					err <- failed
+				}()
+				return err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			first := send(ctx)
+			<-dials
+			second := send(t.Context())
+			cancel()
+			require.ErrorIs(t, <-first, context.Canceled)
+			close(goOn)
+			require.ErrorIs(t, <-second, failed)
+			if failed == nil {
+				assert.Empty(t, dials)
+			}
+		})
+	}
+}
+
+// A service changes to HTTP/1.1, and back.
+func TestServiceChangesItsProtocol(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	var old atomic.Bool
+	with := s.TLS.Clone()
+	s.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := with.Clone()
+		if old.Load() {
+			c.NextProtos = []string{"http/1.1"}
+		}
+		return c, nil
+	}
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	for _, want := range []string{"HTTP/2.0 1", "HTTP/1.1 2", "HTTP/1.1 3", "HTTP/2.0 4", "HTTP/2.0 5", "HTTP/2.0 5"} {
+		if is := want[5] == '1'; old.Swap(is) != is {
+			fresh.CloseIdleConnections()
+		}
+		got, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL, false)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+// Each host is dialed under the name that DNS has.
+func TestHostIsDialed(t *testing.T) {
+	for _, test := range []struct{ url, want string }{
+		{"https://lending.example", "lending.example:443"},
+		{"https://[::1]:8443", "[::1]:8443"},
+		{"https://b\u00fccher.example", "xn--bcher-kva.example:443"},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			var dialed string
+			like, gone := transport.New(nil), errors.New("gone")
+			like.Proxy = nil
+			like.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
+				dialed = address
+				return nil, gone
+			}
+			_, _, err := post(t.Context(), transport.NewFresh(like, true), test.url, false)
+			require.ErrorIs(t, err, gone)
+			assert.Equal(t, test.want, dialed)
+		})
+	}
+}
