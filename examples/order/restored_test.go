@@ -1,7 +1,6 @@
 package order_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -43,12 +42,8 @@ func TestOrderGoesOnInARestoredLog(t *testing.T) {
 			"wrong password", func(b *backend) {
 				b.password = func(int, string) string { return "" }
 				b.run(1, 30*time.Second)
-				replica := b.start(b.Context(), nil)
-				typo := func(context.Context, order.Order, lending.LoanID, int) (lending.Secret, error) {
-					return lending.NewSecret("000000"), nil
-				}
-				partner := &order.Partner{Client: replica.client, Log: replica.log, Ask: typo}
-				o, err := partner.Onboard(b.Context(), b.table.Get(id))
+				b.password = func(int, string) string { return "000000" }
+				o, err := b.start(b.Context(), nil).partner.Onboard(b.Context(), b.table.Get(id))
 				require.Equal(b, lending.OutcomeRejected, lending.OutcomeOf(err))
 				o.End(err)
 				require.True(b, b.table.Save(o))
@@ -57,7 +52,6 @@ func TestOrderGoesOnInARestoredLog(t *testing.T) {
 				b.password = func(sending int, loan string) string {
 					return map[bool]string{true: b.service.OTP(loan)}[sending > 0]
 				}
-				b.entered[0] = "000000"
 			},
 		},
 	} {

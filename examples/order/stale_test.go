@@ -3,7 +3,6 @@ package order_test
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,12 +11,9 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/examples/order"
-	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
-	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/orders"
 )
@@ -100,7 +96,6 @@ func TestStaleStepSignsAfterALostProcessing(t *testing.T) {
 // A replica goes on with a row from before the confirmation by another replica: the order is done, and no
 // password is sent or asked for again.
 func TestStaleStepOfAConfirmedOrder(t *testing.T) {
-	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	const resend = "POST /api/Loan/resend-withdrawal-otp/{loanId}"
 	for _, test := range []struct {
 		name     string
@@ -115,63 +110,43 @@ func TestStaleStepOfAConfirmedOrder(t *testing.T) {
 		{"before the resend, and its response is lost", false, true, order.Open, "the log will know"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			service := lendingtest.NewServer()
-			defer service.Close()
-			entries := store.NewMemory()
-			var confirms func()
-			isResend := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "resend-withdrawal-otp") }
-			transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-				if isResend(r) {
-					confirms()
+			inBackend(t, "", func(b *backend) {
+				b.password = func(int, string) string { return "" }
+				stale, other := b.start(b.Context(), nil).partner, b.start(b.Context(), nil).partner
+				row, err := other.Onboard(b.Context(), b.table.Get(id)) // up to the password
+				require.NoError(t, err)
+				if test.isLost {
+					b.service.Fail(onboarding.Confirm, lendingtest.Fault{ResetAfter: true})
 				}
-				return http.DefaultTransport.RoundTrip(r)
-			})
-			replica := func(ask string, opts ...lending.Option) *order.Partner {
-				log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{SafeToRepeat: order.SafeToRepeat}))
-				client := fake.Must(lending.New(service.URL, append(opts, lending.WithIdempotency(log),
-					lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
-					lending.WithAccount(lendingtest.Username))...))
-				t.Cleanup(client.Close)
-				return &order.Partner{
-					Client: client, Log: log,
-					Ask: func(_ context.Context, _ order.Order, loan lending.LoanID, sending int) (lending.Secret, error) {
+				confirms := func() {
+					b.password = func(sending int, loan string) string {
 						assert.Zero(t, sending, "asked for another password")
-						return lending.NewSecret(strings.Repeat(service.OTP(loan.String()), len(ask))), nil
-					},
+						return b.service.OTP(loan)
+					}
+					_, _ = other.Onboard(b.Context(), row)
 				}
-			}
-			all, _ := order.Orders(1)
-			_, err := replica("").Onboard(t.Context(), all[0]) // up to the password
-			require.NoError(t, err)
-			if test.isLost {
-				service.Fail(confirm, lendingtest.Fault{ResetAfter: true})
-			}
-			confirms = func() { _, _ = replica("1").Onboard(t.Context(), all[0]) }
-			if test.isBefore {
-				confirms()
-			} else {
-				service.Fail(resend, lendingtest.Fault{Status: http.StatusBadRequest})
-			}
-
-			stale := all[0]
-			stale.Passwords = 1
-			table := order.NewTable(stale)
-			ctx, stop := context.WithCancel(t.Context())
-			partner := replica("never", lending.WithHTTPClient(&http.Client{Transport: transport}))
-			var first error
-			worker := fake.Must(partner.Worker(table, &orders.Options{Report: func(r orders.Result) {
-				first = r.Err
-				stop()
-			}}))
-			require.ErrorIs(t, worker.Run(ctx), context.Canceled)
-			assert.Equal(t, test.want, table.Get(id).State, table.Get(id).Reason)
-			if test.says == "" {
-				require.NoError(t, first)
-			} else {
-				require.ErrorContains(t, first, test.says)
-			}
-			assert.Zero(t, service.Executed(resend))
-			assert.Equal(t, 1, service.Executed(confirm))
+				if test.isBefore {
+					confirms()
+				} else {
+					b.service.Fail(resend, lendingtest.Fault{Status: http.StatusBadRequest, Reached: confirms})
+				}
+				b.change(func(o *order.Order) { o.Passwords = 1 })
+				ctx, stop := context.WithCancel(b.Context())
+				var first error
+				worker := fake.Must(stale.Worker(b.table, &orders.Options{Report: func(r orders.Result) {
+					first = r.Err
+					stop()
+				}}))
+				require.ErrorIs(t, worker.Run(ctx), context.Canceled)
+				assert.Equal(t, test.want, b.table.Get(id).State, b.table.Get(id).Reason)
+				if test.says == "" {
+					require.NoError(t, first)
+				} else {
+					require.ErrorContains(t, first, test.says)
+				}
+				assert.Zero(t, b.service.Executed(resend))
+				assert.Equal(t, 1, b.service.Executed(onboarding.Confirm))
+			})
 		})
 	}
 }
