@@ -169,8 +169,9 @@ gateways-peer: ## Run the short form of tests/gateways at nginx, haproxy and Apa
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB) $(TESTS),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
 
+# The cache of tests does not know the code of the other modules.
 tools-test: ## Run the tests of the tools that are this project's own, and look for locks that fmt can reach from exported types
-	go -C tools test ./...
+	go -C tools test -count=1 ./...
 
 ##@ Upkeep
 

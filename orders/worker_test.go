@@ -170,22 +170,10 @@ func TestHintGoesFirst(t *testing.T) {
 	})
 }
 
-// TestHintDuringAStepIsNotLost has an order change while its step looks at it.
+// TestHintDuringAStepIsNotLost has an order change, or a person act, while the step of the order looks at it.
 func TestHintDuringAStepIsNotLost(t *testing.T) {
-	slow := func(context.Context, *shop, string) error { bubble.Elapse(5 * time.Second); return nil }
-	inShop(t, orders.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
-		bubble.Elapse(time.Second)
-		s.Hint("a")
-		bubble.Elapse(10 * time.Second)
-		assert.Equal(t, seconds(0, 5), s.at("a"))
-	})
-}
-
-// TestActDuringAStepIsNotLost has a person act while the step of an order needs that person, or fails
-// without a retry.
-func TestActDuringAStepIsNotLost(t *testing.T) {
-	for _, err := range []error{idempotency.ErrNeedsReview, &lending.ArgumentError{}} {
-		t.Run(lending.NextOf(err).String(), func(t *testing.T) {
+	for _, err := range []error{nil, idempotency.ErrNeedsReview, &lending.ArgumentError{}} {
+		t.Run(fmt.Sprint(err), func(t *testing.T) {
 			slow := func(context.Context, *shop, string) error { bubble.Elapse(5 * time.Second); return err }
 			inShop(t, orders.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
 				bubble.Elapse(time.Second)

@@ -20,26 +20,40 @@ import (
 // state is behind a function.
 func TestPrintingReachesNoSharedState(t *testing.T) {
 	checked := 0
-	for _, p := range load(t, "github.com/lendingapi/lending-go", "github.com/lendingapi/lending-go/webhook") {
-		handed := interfacesOf(p)
-		for _, name := range p.Scope().Names() {
-			object, ok := p.Scope().Lookup(name).(*types.TypeName)
-			if !ok || object.IsAlias() {
-				continue
-			}
-			given := slices.ContainsFunc(handed,
-				func(i *types.Interface) bool { return types.Implements(types.NewPointer(object.Type()), i) })
-			if object.Exported() || given {
-				checked++
-				if live := liveIn(object.Type(), p.Name()+"."+name, object.Exported(), map[visit]bool{}); live != "" {
-					t.Error(live)
-				}
-			}
+	for folder, names := range map[string][]string{
+		"..":                  {"", "/webhook", "/idempotency", "/idempotency/store", "/ops"},
+		"../contrib/bolt":     {"/contrib/bolt"},
+		"../contrib/postgres": {"/contrib/postgres"},
+		"../contrib/redis":    {"/contrib/redis"},
+	} {
+		for _, p := range load(t, folder, names...) {
+			checked += check(t, p)
 		}
 	}
 	if checked <= 100 {
 		t.Errorf("%d types", checked)
 	}
+}
+
+// check returns the number of the types of p that a caller can print.
+func check(t *testing.T, p *types.Package) (checked int) {
+	t.Helper()
+	handed := interfacesOf(p)
+	for _, name := range p.Scope().Names() {
+		object, ok := p.Scope().Lookup(name).(*types.TypeName)
+		if !ok || object.IsAlias() {
+			continue
+		}
+		given := slices.ContainsFunc(handed,
+			func(i *types.Interface) bool { return types.Implements(types.NewPointer(object.Type()), i) })
+		if object.Exported() || given {
+			checked++
+			if live := liveIn(object.Type(), p.Name()+"."+name, object.Exported(), map[visit]bool{}); live != "" {
+				t.Error(live)
+			}
+		}
+	}
+	return checked
 }
 
 // interfacesOf returns the interfaces behind which functions of p return unexported types.
@@ -118,12 +132,16 @@ func liveIn(t types.Type, path string, exported bool, seen map[visit]bool) strin
 	return ""
 }
 
-// load returns the packages as the compiler has seen them.
-func load(t *testing.T, paths ...string) []*types.Package {
+// load returns packages of the module in folder, by the end of their paths, as the compiler has seen them.
+func load(t *testing.T, folder string, names ...string) []*types.Package {
 	t.Helper()
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = "github.com/lendingapi/lending-go" + name
+	}
 	command := exec.CommandContext(t.Context(), "go",
 		append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)...)
-	command.Dir = ".."
+	command.Dir = folder
 	var complaints bytes.Buffer
 	command.Stderr = &complaints
 	out, err := command.Output()

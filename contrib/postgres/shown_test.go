@@ -1,40 +1,16 @@
 package lendingpostgres_test
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/shown"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
-
-// TestWhatIsAliveCanBePrinted prints and compares stores while they work. A print without a lock
-// would be a data race, which the detector reports. A print of the pool would show its password.
-func TestWhatIsAliveCanBePrinted(t *testing.T) {
-	pool := migrated(t, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	s := storesOf(pool)
-	inbox := inboxOf(pool, nil)
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-
-	alive := []any{s.token, s.idempotency, inbox}
-	assert.NotContains(t, shown.Beside(t, alive, func(ctx context.Context) {
-		_ = inbox.Put(ctx, event(lending.EventName(rand.Text())))
-		_, _ = inbox.Take(ctx)
-		_, _ = s.idempotency.Load(ctx, "key")
-		_, _ = s.token.Acquire(ctx, rand.Text(), time.Millisecond)
-	}), "hush")
-}
 
 // The errors of a store contain no token, no response and no password.
 func TestErrorsShowNothing(t *testing.T) {
