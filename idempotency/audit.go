@@ -301,7 +301,7 @@ func (a *audit) read(ctx context.Context, b *book) error {
 	defer stop()
 	err := backoff.Sleep(ctx, a.wait)
 	if err == nil {
-		err = b.read(ctx, a.Client, !a.gone.IsZero())
+		err = b.read(ctx, a)
 	}
 	if a.failed++; err == nil || lending.OutcomeOf(err) == lending.OutcomeRejected {
 		a.failed = 0
@@ -310,8 +310,8 @@ func (a *audit) read(ctx context.Context, b *book) error {
 }
 
 // read reads the lists of an owner, and the application of a loan if the age of the loan matters.
-func (b *book) read(ctx context.Context, client *lending.Client, isAged bool) error {
-	id := uuid.MustParse(b.id)
+func (b *book) read(ctx context.Context, a *audit) error {
+	client, id := a.Client, uuid.MustParse(b.id)
 	b.at, b.lists = time.Now(), map[reads][]record{}
 	switch b.kind {
 	case "customer":
@@ -335,7 +335,7 @@ func (b *book) read(ctx context.Context, client *lending.Client, isAged bool) er
 		}
 		return cmp.Or(unlessMissing(err), noOffer)
 	}
-	if isAged && b.parent == "" {
+	if !a.gone.IsZero() && b.parent == "" {
 		loan, err := client.Loans.Get(ctx, lending.LoanID(id))
 		if err != nil {
 			return err
@@ -349,7 +349,7 @@ func (b *book) read(ctx context.Context, client *lending.Client, isAged bool) er
 			return err
 		case len(b.lists[readsWithdrawals]) >= mostRecords:
 			return errTooMany
-		case err == nil:
+		case err == nil && (a.IsConfirmed == nil || a.IsConfirmed(withdrawal)):
 			b.lists[readsWithdrawals] = append(b.lists[readsWithdrawals], recordsOf(b.id, withdrawal)...)
 		}
 	}

@@ -228,6 +228,13 @@ func TestAuditFindsEachDifference(t *testing.T) {
 		{"an offer without an id", func(b *books) {
 			b.service.Answer(offerRoute, wire.Answer(http.StatusOK, `{"planId":"`+uuid.NewString()+`"}`))
 		}, nil},
+		{"a withdrawal that is listed from its start waits", func(b *books) {
+			opts := listedFromItsStart()
+			b.log = fake.Must(idempotency.NewLog(b.entries, &opts))
+			b.service.Assume("withdrawal listed", "from its start")
+			fake.Must(b.other.Loans.WithdrawInvoice(b.Context(), b.loan,
+				lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
+		}, nil},
 		{"withdrawals without ids, too few", func(b *books) {
 			b.service.Answer(withdrawalsRoute, wire.Answer(http.StatusOK, `{"data":[{"amount":1}],"totalCount":1}`))
 		}, []string{"missing withdrawals 1"}},

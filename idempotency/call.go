@@ -18,7 +18,7 @@ import (
 func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
 	s := l.settings()
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call}
-	k.target = &target{client: call.Client(), ids: idsOf(call), body: call.Body()}
+	k.target = &target{client: call.Client(), ids: idsOf(call), body: call.Body(), isConfirmed: s.IsConfirmed}
 	k.route = call.Method() + " " + call.Route()
 	if !call.IsRaw() { // else the body can be anything
 		k.row = rowOf(k.route)

@@ -64,7 +64,7 @@ func (s *settings) endOther(
 	case entry.State == store.NeedsReview:
 		f.why = d.History.decided().Why
 	default: // the entry has the ids for the read
-		of := &target{client: client, ids: d.Request.IDs}
+		of := &target{client: client, ids: d.Request.IDs, isConfirmed: s.IsConfirmed}
 		if f, err = s.find(ctx, entry.Key, rowOf(d.Request.Route), of, d, max(1, d.Send.Adds)); err != nil {
 			return recheck(idle, s.MaxLateness), err
 		}

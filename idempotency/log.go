@@ -39,6 +39,11 @@ type Options struct {
 	// SafeToRepeat a lost response to one of them needs a person. docs/dev/checks.md has the advice.
 	SafeToRepeat []Route
 
+	// IsConfirmed reports whether a record of [lending.LoansService.Withdrawals] is a confirmed withdrawal. Set
+	// IsConfirmed if the service lists a withdrawal from its start: otherwise a start that is executed late looks like
+	// the confirmation. The checks and the audit then read the whole list, and count these records only. nil counts all.
+	IsConfirmed func(lending.AdvanceProjection) bool
+
 	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,
 	// before the first replica uses it. The log goes on with their keys: it replays recorded responses,
 	// and makes checks at the current address. A log with Formerly serves a single account. The first use of

@@ -167,12 +167,29 @@ func checkWithdrawals(ctx context.Context, t *target) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, err
 	}
+	state := hashed(strconv.Itoa(totalOf(transactions.Record)) + " " + string(balance.Raw()))
+	if t.isConfirmed != nil {
+		count, err := t.confirmed(ctx)
+		return snapshot{Count: count, State: state}, err
+	}
 	withdrawals, err := t.client.Loans.Withdrawals(ctx, loan, &lending.PagedOptions{Take: 1})
 	if err != nil {
 		return snapshot{}, err
 	}
-	state := strconv.Itoa(totalOf(transactions.Record)) + " " + string(balance.Raw())
-	return snapshot{Count: totalOf(withdrawals.Record), State: hashed(state)}, nil
+	return snapshot{Count: totalOf(withdrawals.Record), State: state}, nil
+}
+
+// confirmed counts the withdrawals for [Options].IsConfirmed.
+func (t *target) confirmed(ctx context.Context) (n int, err error) {
+	for withdrawal, err := range t.client.Loans.AllWithdrawals(ctx, t.loan(), nil) {
+		if err != nil {
+			return 0, err
+		}
+		if t.isConfirmed(withdrawal) {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func checkSubscription(ctx context.Context, t *target) (snapshot, error) {

@@ -22,6 +22,8 @@ type target struct {
 	client *lending.Client
 	ids    ids
 	body   []byte // the request without secrets; nil if unknown
+
+	isConfirmed func(lending.AdvanceProjection) bool // see [Options]
 }
 
 // idsOf returns the ids in the path and the query, and the customer id in the body.

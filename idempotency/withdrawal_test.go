@@ -34,7 +34,7 @@ func TestWithdrawalIsConfirmedOnceBesideALateStart(t *testing.T) {
 	}
 	for i, start := range starts {
 		for j, confirmation := range faults {
-			inWithdrawal(t, fmt.Sprint(i, "/", j), idempotency.WithdrawInvoice, func(w withdrawal) {
+			inWithdrawal(t, fmt.Sprint(i, "/", j), repeating(idempotency.WithdrawInvoice), func(w withdrawal) {
 				w.service.Fail(onboarding.Withdraw, start)
 				w.service.Fail(onboarding.Confirm, lendingtest.Fault{DelayBefore: 3 * time.Second})
 				w.service.Fail(onboarding.Confirm, confirmation)
@@ -58,7 +58,7 @@ func TestWithdrawalIsConfirmedOnceBesideALateStart(t *testing.T) {
 // TestLateLineOfCreditKeepsTheLock has a withdrawal of a line of credit that can run late, and may
 // become a withdrawal without a confirmation.
 func TestLateLineOfCreditKeepsTheLock(t *testing.T) {
-	inWithdrawal(t, "line", idempotency.WithdrawLineOfCredit, func(w withdrawal) {
+	inWithdrawal(t, "line", repeating(idempotency.WithdrawLineOfCredit), func(w withdrawal) {
 		w.service.Fail("POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", lendingtest.Fault{ResetBefore: true})
 		require.NoError(w, w.until(func() error {
 			_, err := w.client.Loans.WithdrawLineOfCredit(withKey(w.Context(), "line"), w.loan,
@@ -72,23 +72,88 @@ func TestLateLineOfCreditKeepsTheLock(t *testing.T) {
 	})
 }
 
+// TestWithdrawalListedFromItsStart has a service that lists a withdrawal from its start, and executes a lost start
+// late, before or after the confirmation. No confirmation is reported that did not happen, and none happens twice.
+func TestWithdrawalListedFromItsStart(t *testing.T) {
+	confirmations := []lendingtest.Fault{
+		{}, {ResetBefore: true}, {ResetAfter: true}, {CutBody: -1}, {Late: 20 * time.Second},
+	}
+	for i := range 30 {
+		for j, confirmation := range confirmations {
+			inWithdrawal(t, fmt.Sprint(i, "/", j), listedFromItsStart(), func(w withdrawal) {
+				w.service.Assume("withdrawal listed", "from its start")
+				w.service.Fail(onboarding.Withdraw, lendingtest.Fault{Late: time.Duration(5+10*i) * time.Second})
+				w.service.Fail(onboarding.Confirm, confirmation)
+				w.service.Fail(onboarding.Confirm, lendingtest.Fault{ResetAfter: true}) // perhaps of the late start
+				w.confirm()
+				assert.Equal(w, 1, w.service.Executed(onboarding.Confirm), "reported")
+				bubble.Elapse(maxLateness)
+				require.NoError(w, w.service.Wait(w.Context()))
+				loan := w.service.Snapshot().Loans[0]
+				assert.Equal(w, 1, w.service.Executed(onboarding.Confirm))
+				assert.EqualValues(w, 2500_00, loan.Balance)
+			})
+		}
+	}
+}
+
+// TestOthersCountConfirmedWithdrawals has a confirmation lost at such a service, and a check without the call or a
+// person end the doubt.
+func TestOthersCountConfirmedWithdrawals(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *idempotency.Log, *lending.Client) error{
+		"check": func(ctx context.Context, log *idempotency.Log, client *lending.Client) error {
+			_, err := log.Check(ctx, client)
+			return err
+		},
+		"verdict": func(ctx context.Context, log *idempotency.Log, _ *lending.Client) error {
+			return log.Resolve(ctx, "confirm", says(idempotency.NotHappened()))
+		},
+	} {
+		inWithdrawal(t, name, listedFromItsStart(), func(w withdrawal) {
+			w.service.Assume("withdrawal listed", "from its start")
+			w.service.Fail(onboarding.Confirm, lendingtest.Fault{ResetBefore: true})
+			started := fake.Must(w.start(withKey(w.Context(), "withdraw")))
+			_, err := w.client.Loans.ConfirmInvoiceWithdrawal(withKey(w.Context(), "confirm"), *started,
+				lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret("123456")})
+			require.ErrorIs(w, err, lending.ErrOutcomeUnknown)
+			bubble.Elapse(maxLateness)
+			require.NoError(w, end(w.Context(), w.log, w.client))
+			assert.Equal(w, store.Free, fake.Must(w.log.Lookup(w.Context(), "confirm")).State)
+		})
+	}
+}
+
+// listedFromItsStart are the options for such a service.
+func listedFromItsStart() idempotency.Options {
+	opts := repeating(idempotency.WithdrawInvoice)
+	opts.IsConfirmed = func(w lending.AdvanceProjection) bool {
+		var of struct{ Status string }
+		return w.Decode(&of) == nil && of.Status == "Completed"
+	}
+	return opts
+}
+
 // withdrawal is a loan with a calculation, and a client with a route that is safe to repeat.
 type withdrawal struct {
 	*testing.T
 	order
 
 	client *lending.Client
+	log    *idempotency.Log
 }
 
-func inWithdrawal(t *testing.T, name string, route idempotency.Route, test func(withdrawal)) {
+func repeating(route idempotency.Route) idempotency.Options {
+	return idempotency.Options{SafeToRepeat: []idempotency.Route{route}}
+}
+
+func inWithdrawal(t *testing.T, name string, opts idempotency.Options, test func(withdrawal)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			service := lendingtest.New()
 			defer service.Close()
-			log := fake.Must(idempotency.NewLog(store.NewMemory(),
-				&idempotency.Options{SafeToRepeat: []idempotency.Route{route}}))
-			w := withdrawal{t, newOrder(service), processWith(t, service, log)}
+			log := fake.Must(idempotency.NewLog(store.NewMemory(), &opts))
+			w := withdrawal{t, newOrder(service), processWith(t, service, log), log}
 			loan := fake.Must(w.client.Loans.Get(t.Context(), w.loan))
 			fake.Must(w.client.Calculation.Invoice(t.Context(), loan.ApplicationID, fake.Invoice()))
 			test(w)

@@ -43,7 +43,8 @@ func facts() map[string]string {
 		assumption.ProcessAnswers: words(assumption.OfferID, assumption.AnotherID), assumption.EmailIdentifies: words(assumption.CreatedID, assumption.AnotherID),
 		assumption.SameValue: words(assumption.OneAccount, assumption.TwoAccounts),
 		assumption.Refresh:   words(assumption.TokenValid, assumption.TokenGone), assumption.Clock: duration, assumption.LateExecution: duration,
-		assumption.RateLimit: `\d+ a minute`, assumption.SizeLimit: `\d+ bytes, ` + response,
+		assumption.WithdrawalListed: words(assumption.OneMore, assumption.FromStart),
+		assumption.RateLimit:        `\d+ a minute`, assumption.SizeLimit: `\d+ bytes, ` + response,
 	}
 }
 

@@ -42,7 +42,7 @@ type Watcher struct {
 //
 // The watcher also learns the forms of refusals and, from a single withdrawal at a time, the
 // assumptions with the level "watch": start a withdrawal at staging, confirm it with a wrong one-time password and then
-// with the right one, and read the withdrawals before and after until the new one is there.
+// with the right one, and read the withdrawals before the start, before the confirmation, and then until the new one is there.
 func Watch(known *Service, report func(change string)) *Watcher {
 	known = cmp.Or(known, newService())
 	return &Watcher{report: report, service: known.clone(), public: known.clone().Shapes}

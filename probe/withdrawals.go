@@ -2,6 +2,7 @@ package probe
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -16,6 +17,7 @@ type withdrawals struct {
 	confirmed time.Time
 	before    map[uint64]bool // the lists of withdrawals before the confirmation
 	missed    bool            // by a list after the confirmation
+	isListed  bool            // since the start
 }
 
 func (w *withdrawals) learn(call lending.Call, r lending.Response) map[string]string {
@@ -32,14 +34,18 @@ func (w *withdrawals) learn(call lending.Call, r lending.Response) map[string]st
 		if w.started == 1 && w.refused != "" {
 			facts[assumption.WrongOneTimePassword] = w.refused
 		}
-		w.started, w.refused, w.confirmed, w.missed = 0, "", time.Now(), false
+		if !w.isListed {
+			w.confirmed = time.Now()
+		}
+		w.started, w.refused, w.missed, w.isListed = 0, "", false, false
 	case "/api/Loan/get-withdrawals/{loanId}":
 		w.list(r.Body, facts)
 	}
 	return facts
 }
 
-// list looks for the withdrawal in a list: the list has the records of a list before, and another.
+// list looks for the withdrawal in a list: the list has the records of a list before, and another. Before the confirmation
+// it must be the only list before: another can be that of another loan.
 func (w *withdrawals) list(body []byte, facts map[string]string) {
 	var page struct{ Data []json.RawMessage }
 	if json.Unmarshal(body, &page) != nil {
@@ -49,6 +55,11 @@ func (w *withdrawals) list(body []byte, facts map[string]string) {
 	for _, record := range page.Data {
 		ids = append(ids, (&response{text: record}).identify(0))
 		sum += ids[len(ids)-1]
+	}
+	isNew := func(id uint64) bool { return w.before[sum-id] }
+	if w.confirmed.IsZero() && w.started == 1 && len(w.before) == 1 && slices.ContainsFunc(ids, isNew) {
+		w.isListed = true
+		facts[assumption.WithdrawalListed] = assumption.FromStart
 	}
 	if w.confirmed.IsZero() || w.before[sum] {
 		if w.missed = !w.confirmed.IsZero(); w.missed && time.Since(w.confirmed) > patience {
@@ -60,21 +71,18 @@ func (w *withdrawals) list(body []byte, facts map[string]string) {
 		w.before[sum] = true
 		return
 	}
-	for _, id := range ids {
-		if !w.before[sum-id] {
-			continue
-		}
-		facts[assumption.WithdrawalListed] = "1 more"
-		lag := time.Duration(0)
-		if w.missed {
-			lag = time.Since(w.confirmed)
-		}
-		if w.missed || time.Since(w.confirmed) < time.Second {
-			facts[assumption.ReadLag+": get-withdrawals"] = ceiling(lag)
-		}
-		w.confirmed, w.before = time.Time{}, map[uint64]bool{sum: true}
+	if !slices.ContainsFunc(ids, isNew) {
 		return
 	}
+	facts[assumption.WithdrawalListed] = assumption.OneMore
+	lag := time.Duration(0)
+	if w.missed {
+		lag = time.Since(w.confirmed)
+	}
+	if w.missed || time.Since(w.confirmed) < time.Second {
+		facts[assumption.ReadLag+": get-withdrawals"] = ceiling(lag)
+	}
+	w.confirmed, w.before = time.Time{}, map[uint64]bool{sum: true}
 }
 
 // patience is the default of idempotency.Options.MaxLateness.

@@ -32,7 +32,17 @@ func TestWithdrawalsOfAProgramAreWatched(t *testing.T) {
 		{"list 2, start, confirm, list 4, list 4 5", []string{accepted, answers}},
 		{"list 2, start, confirm, wait 6m, list 2", []string{accepted, answers, "withdrawal listed: not after 5m0s"}},
 		{"start, refuse", nil},
-		{"list 1, start, list 1 2", nil},
+		{"list 1, start, list 1 2, confirm, wait 6m, list 1 2", []string{
+			accepted, answers, "withdrawal listed: from its start",
+		}},
+		{"list, start, list 1, confirm, list 1, start, list 1", []string{
+			accepted, answers, "withdrawal listed: from its start",
+		}},
+		{"list 1, start, list 1 2, confirm, start, confirm, list 1 2 3", []string{
+			accepted, answers, "read lag: get-withdrawals: 0s", "withdrawal listed: 1 more",
+		}},
+		{"list, list 3, start, list 3 4", nil}, // perhaps of another loan
+		{"list 1, start, refuse, start, list 1 2", nil},
 	} {
 		t.Run(test.calls, func(t *testing.T) {
 			t.Parallel()

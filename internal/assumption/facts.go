@@ -36,7 +36,7 @@ const (
 	WebhookDelay         = "webhook delay"           // a duration
 	WebhookCopies        = "webhook copies"          // Some or none
 	WebhookRetry         = "webhook retry"           // DeliveredAgain or not
-	WithdrawalListed     = "withdrawal listed"       // the number of records
+	WithdrawalListed     = "withdrawal listed"       // OneMore, or FromStart
 )
 
 // The words of facts that package probe writes and lendingtest reads.
@@ -71,6 +71,8 @@ const (
 	NotValid       = "not valid"                                            // of WebhookSignature
 	Some           = "some"                                                 // of WebhookCopies
 	DeliveredAgain = "delivered again"                                      // of WebhookRetry
+	OneMore        = "1 more"                                               // of WithdrawalListed
+	FromStart      = "from its start"                                       // of WithdrawalListed
 )
 
 // The forms of refusals. A fact of [ProblemRecord] is Empty, or a media type and a form; several are joined with ", ".

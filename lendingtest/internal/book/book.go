@@ -47,7 +47,8 @@ type OneTimeCode struct {
 // Pending is a withdrawal that waits for its one-time password. A loan has at most a single
 // pending withdrawal; starting another replaces it.
 type Pending struct {
-	Invoice bool // only invoice withdrawals can be confirmed
+	Invoice bool   // only invoice withdrawals can be confirmed
+	ID      string // of its record, if the list has the withdrawal from its start
 	Amount  record.Cents
 	Code    OneTimeCode
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -144,10 +145,19 @@ func (c *Call) withdrawInvoice(loan *record.Loan) any {
 		refuse("CalculationMismatch", "The calculation differs from the stored one.")
 	}
 	covers(loan, stored.Amount)
-	c.start(loan, &book.Pending{Invoice: true, Amount: stored.Amount})
-	return fields{
+	pending := &book.Pending{Invoice: true, Amount: stored.Amount}
+	response := fields{
 		"loanId": loan.ID, "amount": stored.Amount, "advanceRate": advanceRate, "advanceAmount": stored.Amount * 8 / 10,
 	}
+	if c.Learned(assumption.WithdrawalListed, "") == assumption.FromStart {
+		pending.ID = c.NewID(book.Withdrawal)
+		response["id"] = pending.ID
+		loan.Withdrawals = append(loan.Withdrawals, record.Withdrawal{
+			ID: pending.ID, Amount: stored.Amount, AdvanceRate: advanceRate, Status: "Pending", CreatedUTC: c.Stamp(),
+		})
+	}
+	c.start(loan, pending)
+	return response
 }
 
 // withdrawLineOfCredit ends with the one-time password: the interface has no route to confirm
@@ -202,10 +212,11 @@ func (c *Call) confirmWithdrawal(loan *record.Loan) any {
 	}
 	covers(loan, p.Amount)
 	w := record.Withdrawal{
-		ID: c.NewID(book.Withdrawal), Amount: p.Amount, AdvanceRate: advanceRate, Status: "Completed",
+		ID: cmp.Or(p.ID, c.NewID(book.Withdrawal)), Amount: p.Amount, AdvanceRate: advanceRate, Status: "Completed",
 		DateUTC: req.DateUTC, CreatedUTC: c.Stamp(),
 	}
 	delete(c.Pending, loan.ID)
+	loan.Withdrawals = slices.DeleteFunc(slices.Clone(loan.Withdrawals), func(of record.Withdrawal) bool { return of.ID == p.ID })
 	loan.Withdrawals = append(loan.Withdrawals, w)
 	loan.Transactions = append(loan.Transactions, record.Transaction{
 		ID: c.NewID(book.Transaction), Type: "Advance", Amount: p.Amount, Description: "Invoice withdrawal", DateUTC: w.CreatedUTC,
