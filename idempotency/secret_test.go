@@ -1,7 +1,6 @@
 package idempotency_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -77,52 +76,4 @@ func TestObserverContextHasNoKey(t *testing.T) {
 		require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			o.application))
 	})
-}
-
-// TestEncryptedEntryIsOfItsState returns, to an encrypted store, the data of an entry as that
-// of another key, revision or state.
-func TestEncryptedEntryIsOfItsState(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(*store.Entry)
-		want   error
-	}{
-		{"unchanged", func(*store.Entry) {}, nil},
-		{"another key", func(e *store.Entry) { e.Key = "other" }, store.ErrCorrupt},
-		{"a later revision", func(e *store.Entry) { e.Revision++ }, store.ErrCorrupt},
-		{"another state", func(e *store.Entry) { e.State = store.Done }, store.ErrCorrupt},
-		{"a changed byte", func(e *store.Entry) { e.Data[20] ^= 1 }, store.ErrCorrupt},
-		{"no data", func(e *store.Entry) { e.Data = nil }, store.ErrCorrupt},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			inner := &lastSaved{}
-			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte("k"), 32)))
-			entry := store.Entry{Key: "key", State: store.Free, Lock: "lock", Data: []byte("data")}
-			require.NoError(t, entries.Save(t.Context(), entry))
-			inner.next = &inner.saved[0]
-			test.change(inner.next)
-			loaded, err := entries.Load(t.Context(), "key")
-			require.ErrorIs(t, err, test.want)
-			if test.want == nil {
-				entry.Revision = 1
-				assert.Equal(t, &entry, loaded)
-			}
-		})
-	}
-}
-
-// TestEncryptedLocksNeedTheKey saves the same lock with two keys. The stored texts differ, so
-// nobody without the key can recognize the lock.
-func TestEncryptedLocksNeedTheKey(t *testing.T) {
-	locks := map[string]bool{"lock": true}
-	for _, key := range []string{"a", "b", "a"} {
-		t.Run(key, func(t *testing.T) {
-			inner := &lastSaved{}
-			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32)))
-			entry := store.Entry{Key: "key", State: store.Free, Lock: "lock"}
-			require.NoError(t, entries.Save(t.Context(), entry))
-			locks[inner.saved[0].Lock] = true
-		})
-	}
-	assert.Len(t, locks, 3, "one of each key, and none that is the plain text")
 }

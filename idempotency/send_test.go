@@ -1,7 +1,6 @@
 package idempotency_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -366,22 +365,6 @@ func TestConflictRestartsTheCall(t *testing.T) {
 		})
 	}
 }
-
-// lastSaved is a store with the last saved entry. It returns the entry of the test.
-type lastSaved struct {
-	store.Store
-	saved []store.Entry
-	next  *store.Entry
-}
-
-func (s *lastSaved) Save(_ context.Context, entry store.Entry) error {
-	entry.Revision++
-	entry.Data = bytes.Clone(entry.Data)
-	s.saved = append(s.saved, entry)
-	return nil
-}
-
-func (s *lastSaved) Load(context.Context, string) (*store.Entry, error) { return s.next, nil }
 
 // TestEntryLostDuringASendIsSavedAgain has the store lose the entry of a mutation that is on its way.
 func TestEntryLostDuringASendIsSavedAgain(t *testing.T) {

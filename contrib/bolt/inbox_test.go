@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/released"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -36,7 +37,7 @@ func TestInboxKeepsItsContract(t *testing.T) {
 		path, closed := filepath.Join(t.TempDir(), "inbox"), func() error { return nil }
 		return func() webhook.Inbox {
 			require.NoError(t, closed())
-			inbox := open(t, path, &lendingbolt.InboxOptions{Encryption: webhooktest.Encryption()})
+			inbox := open(t, path, &lendingbolt.InboxOptions{Encryption: released.Encryption()})
 			closed = inbox.Close
 			return inbox
 		}

@@ -41,8 +41,8 @@ type stores struct {
 
 func storesOf(pool *pgxpool.Pool) stores {
 	return stores{
-		must(lendingpostgres.NewTokenStore(pool, "test", nil)),
-		must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)),
+		fake.Must(lendingpostgres.NewTokenStore(pool, "test", nil)),
+		fake.Must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)),
 	}
 }
 
@@ -249,7 +249,7 @@ func TestReadOnlyServer(t *testing.T) {
 // requireReadOnly requires a log in the store not to be ready, and to name the cure.
 func requireReadOnly(t *testing.T, entries store.Store) {
 	t.Helper()
-	err := must(idempotency.NewLog(entries, nil)).Ready(t.Context())
+	err := fake.Must(idempotency.NewLog(entries, nil)).Ready(t.Context())
 	require.ErrorIs(t, err, idempotency.ErrStore)
 	require.ErrorContains(t, err, "PostgreSQL answered 25006: the server accepts no writes; connect to the primary, with "+
 		"target_session_attrs=read-write in the connection string")
@@ -312,7 +312,7 @@ func TestReplicasUseTheirTokenInAnOutage(t *testing.T) {
 	use()
 	require.NoError(t, cluster.start())
 	for _, replica := range replicas {
-		replica.Session().Invalidate(must(replica.Session().Token(t.Context())))
+		replica.Session().Invalidate(fake.Must(replica.Session().Token(t.Context())))
 	}
 	require.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	use()
@@ -360,7 +360,7 @@ func TestFailover(t *testing.T) {
 	counters := count(t, 4, both)
 	counters.more(t, 200)
 	requireReadOnly(t, storesOf(connect(t, standby.url("postgres"))).idempotency)
-	require.NoError(t, must(idempotency.NewLog(storesOf(connect(t, both)).idempotency, nil)).Ready(t.Context()))
+	require.NoError(t, fake.Must(idempotency.NewLog(storesOf(connect(t, both)).idempotency, nil)).Ready(t.Context()))
 	primary.kill()
 	before := counters.saves()
 	require.NoError(t, standby.promote())

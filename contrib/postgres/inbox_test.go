@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
@@ -21,14 +22,7 @@ func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: 
 
 // inboxOf returns an inbox with valid options.
 func inboxOf(pool *pgxpool.Pool, options *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
-	return must(lendingpostgres.NewInbox(pool, "test", options))
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
+	return fake.Must(lendingpostgres.NewInbox(pool, "test", options))
 }
 
 // An event from a transaction is in the inbox if and when the transaction commits.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
@@ -156,7 +157,7 @@ type txTest struct {
 func newTxTest(t *testing.T, url string, change ...func(*pgxpool.Config)) *txTest {
 	t.Helper()
 	w := &txTest{t: t, proxy: newProxy(t, url), pool: connect(t, url)}
-	w.inbox = must(lendingpostgres.NewInbox(connect(t, w.proxy.url, change...), t.Name(), nil))
+	w.inbox = fake.Must(lendingpostgres.NewInbox(connect(t, w.proxy.url, change...), t.Name(), nil))
 	return w
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/stretchr/testify/require"
@@ -48,14 +49,14 @@ func TestMutationsAreDoneOnceInARestoredLog(t *testing.T) {
 			require.NoError(t, run(cluster.command("pg_dump", "-Fc", "-f", dump, url)))
 			return
 		}
-		name := must(pgx.ParseConfig(url)).Database
+		name := fake.Must(pgx.ParseConfig(url)).Database
 		restores++
 		require.NoError(t, cluster.do(fmt.Sprintf("ALTER DATABASE %s RENAME TO damaged_%d", name, restores)))
 		require.NoError(t, cluster.do("CREATE DATABASE "+name))
 		require.NoError(t, run(cluster.command("pg_restore", "-d", url, dump)))
 		pool := connect(t, url)
 		defer pool.Close()
-		log := must(idempotency.NewLog(must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), nil))
+		log := fake.Must(idempotency.NewLog(fake.Must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), nil))
 		require.NoError(t, log.Restored(ctx, idempotency.Restoration{By: "the trial", Copy: copied, Claim: true}))
 		require.NoError(t, log.Resume(ctx))
 		copied = time.Time{}
@@ -91,8 +92,8 @@ func openForWorker(url string) (o onboardingtest.Opened, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.Store = must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))
-	o.Lock = must(lendingpostgres.NewOrderLock(pool, "test")).Lock
+	o.Store = fake.Must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))
+	o.Lock = fake.Must(lendingpostgres.NewOrderLock(pool, "test")).Lock
 	o.Close = func() error { pool.Close(); return nil }
 	return o, nil
 }

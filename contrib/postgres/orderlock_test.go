@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/orders"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -46,20 +47,20 @@ func TestOrderIsLockedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := database(t)
 			lockOf := func(name string) *lendingpostgres.OrderLock {
-				return must(lendingpostgres.NewOrderLock(connect(t, url, change), name))
+				return fake.Must(lendingpostgres.NewOrderLock(connect(t, url, change), name))
 			}
 			first, second, foreign := lockOf("shop"), lockOf("shop"), lockOf("other")
-			unlock := must(first.Lock(t.Context(), "order-1"))
+			unlock := fake.Must(first.Lock(t.Context(), "order-1"))
 			for range 20 { // a pooler changes the session
 				_, err := second.Lock(t.Context(), "order-1")
 				require.ErrorIs(t, err, orders.ErrBusy)
 			}
 			_, err := first.Lock(t.Context(), "order-1")
 			require.ErrorIs(t, err, orders.ErrBusy, "another step of the same replica")
-			must(second.Lock(t.Context(), "order-2"))()
-			must(foreign.Lock(t.Context(), "order-1"))()
+			fake.Must(second.Lock(t.Context(), "order-2"))()
+			fake.Must(foreign.Lock(t.Context(), "order-1"))()
 			unlock()
-			must(second.Lock(t.Context(), "order-1"))()
+			fake.Must(second.Lock(t.Context(), "order-1"))()
 		})
 	}
 }
@@ -69,15 +70,15 @@ func TestOrderLockEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	admin := connect(t, url)
-	first := must(lendingpostgres.NewOrderLock(connect(t, url), "shop"))
-	second := must(lendingpostgres.NewOrderLock(connect(t, url), "shop"))
-	unlock := must(first.Lock(t.Context(), "order-1"))
+	first := fake.Must(lendingpostgres.NewOrderLock(connect(t, url), "shop"))
+	second := fake.Must(lendingpostgres.NewOrderLock(connect(t, url), "shop"))
+	unlock := fake.Must(first.Lock(t.Context(), "order-1"))
 	_, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	require.NoError(t, err)
-	must(second.Lock(t.Context(), "order-1"))()
+	fake.Must(second.Lock(t.Context(), "order-1"))()
 	unlock()
-	must(first.Lock(t.Context(), "order-1"))()
+	fake.Must(first.Lock(t.Context(), "order-1"))()
 }
 
 // TestOrderLockDelaysNothing has a server end idle transactions early, and looks at the transaction of
@@ -90,8 +91,8 @@ func TestOrderLockDelaysNothing(t *testing.T) {
 		c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "50ms"
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
 	})
-	lock := must(lendingpostgres.NewOrderLock(pool, "shop"))
-	unlock := must(lock.Lock(t.Context(), "order-1"))
+	lock := fake.Must(lendingpostgres.NewOrderLock(pool, "shop"))
+	unlock := fake.Must(lock.Lock(t.Context(), "order-1"))
 	var held, delays int
 	row := admin.QueryRow(t.Context(), `SELECT count(*), count(coalesce(backend_xmin, backend_xid))
 		FROM pg_stat_activity, pg_sleep(0.3) WHERE datname = current_database() AND state = 'idle in transaction'`)
@@ -106,7 +107,7 @@ func TestOrderLockDelaysNothing(t *testing.T) {
 func TestOrderLockLeavesConnections(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, database(t), func(c *pgxpool.Config) { c.MaxConns = 3 })
-	lock := must(lendingpostgres.NewOrderLock(pool, "shop"))
+	lock := fake.Must(lendingpostgres.NewOrderLock(pool, "shop"))
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	var done atomic.Int64
@@ -125,7 +126,7 @@ func TestOrderLockLeavesConnections(t *testing.T) {
 	}
 	group.Wait()
 	assert.EqualValues(t, 8, done.Load())
-	unlock := must(lock.Lock(ctx, "order-1"))
+	unlock := fake.Must(lock.Lock(ctx, "order-1"))
 	soon, end := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer end()
 	_, err := lock.Lock(soon, "order-2")

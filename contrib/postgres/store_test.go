@@ -13,7 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/webhooktest"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/released"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
@@ -59,7 +60,7 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			t.Run("TokenStore", func(t *testing.T) {
 				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 					return func() lending.TokenStore {
-						return must(lendingpostgres.NewTokenStore(pool(t), t.Name(),
+						return fake.Must(lendingpostgres.NewTokenStore(pool(t), t.Name(),
 							nil))
 					}
 				})
@@ -67,7 +68,7 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			t.Run("IdempotencyStore", func(t *testing.T) {
 				storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 					return func() store.Store {
-						return must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(),
+						return fake.Must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(),
 							nil))
 					}
 				})
@@ -75,8 +76,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			t.Run("Inbox", func(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 					return func() webhook.Inbox {
-						return must(lendingpostgres.NewInbox(pool(t), t.Name(),
-							&lendingpostgres.InboxOptions{Lease: lease, Encryption: webhooktest.Encryption()}))
+						return fake.Must(lendingpostgres.NewInbox(pool(t), t.Name(),
+							&lendingpostgres.InboxOptions{Lease: lease, Encryption: released.Encryption()}))
 					}
 				})
 			})

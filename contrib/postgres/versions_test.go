@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/released"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -24,9 +25,9 @@ import (
 func TestTablesOfEveryReleaseAreRead(t *testing.T) {
 	t.Parallel()
 	inboxes := func(pool *pgxpool.Pool, lease time.Duration) (plain, encrypted *lendingpostgres.Inbox) {
-		plain = must(lendingpostgres.NewInbox(pool, "plain",
+		plain = fake.Must(lendingpostgres.NewInbox(pool, "plain",
 			&lendingpostgres.InboxOptions{Lease: lease, Keep: released.Keep}))
-		encrypted = must(lendingpostgres.NewInbox(pool, "encrypted",
+		encrypted = fake.Must(lendingpostgres.NewInbox(pool, "encrypted",
 			&lendingpostgres.InboxOptions{Lease: lease, Keep: released.Keep, Encryption: released.Encryption()}))
 		return plain, encrypted
 	}
@@ -38,8 +39,8 @@ func TestTablesOfEveryReleaseAreRead(t *testing.T) {
 		plain, encrypted := inboxes(pool, time.Second)
 		released.FillInbox(t, plain)
 		released.FillInbox(t, encrypted)
-		released.FillEntries(t, must(lendingpostgres.NewIdempotencyStore(pool, "entries", nil)))
-		released.FillToken(t, must(lendingpostgres.NewTokenStore(pool, "token", nil)))
+		released.FillEntries(t, fake.Must(lendingpostgres.NewIdempotencyStore(pool, "entries", nil)))
+		released.FillToken(t, fake.Must(lendingpostgres.NewTokenStore(pool, "token", nil)))
 		dump, err := exec.CommandContext(t.Context(), "pg_dump", "--inserts", "--no-owner", "--no-privileges", url).Output()
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "dump.sql"), settings.ReplaceAll(dump, nil), 0o600))
@@ -53,8 +54,8 @@ func TestTablesOfEveryReleaseAreRead(t *testing.T) {
 		plain, encrypted := inboxes(pool, time.Second)
 		released.ReadInbox(t, plain)
 		released.ReadInbox(t, encrypted)
-		released.ReadEntries(t, must(lendingpostgres.NewIdempotencyStore(pool, "entries", nil)))
-		released.ReadToken(t, must(lendingpostgres.NewTokenStore(pool, "token", nil)))
+		released.ReadEntries(t, fake.Must(lendingpostgres.NewIdempotencyStore(pool, "entries", nil)))
+		released.ReadToken(t, fake.Must(lendingpostgres.NewTokenStore(pool, "token", nil)))
 	})
 }
 
@@ -84,20 +85,20 @@ func TestErasedPersonIsInNoDump(t *testing.T) {
 	pool := connect(t, url)
 	const person, code = "8c1b5a6e-2f7d-4b5b-9a51-0c7a3f5d2e10", "731904"
 	put := func(name string, encryption *webhook.Encryption) *lendingpostgres.Inbox {
-		inbox := must(lendingpostgres.NewInbox(pool, name, &lendingpostgres.InboxOptions{Encryption: encryption}))
+		inbox := fake.Must(lendingpostgres.NewInbox(pool, name, &lendingpostgres.InboxOptions{Encryption: encryption}))
 		for _, path := range []string{"waiting", "dead letter"} {
-			event := must(webhook.Parse(fmt.Appendf(nil,
+			event := fake.Must(webhook.Parse(fmt.Appendf(nil,
 				`{"webhookEvent":"E","data":{"path":%q,"of":%q,"code":%q}}`, path, person, code)))
 			require.NoError(t, inbox.Put(t.Context(), event))
 			if path == "waiting" {
-				entry := must(inbox.Take(t.Context()))
+				entry := fake.Must(inbox.Take(t.Context()))
 				require.NoError(t, inbox.DeadLetter(t.Context(), entry, errors.New("failed for "+person+" with "+code)))
 			}
 		}
 		return inbox
 	}
 	dump := func() string {
-		return string(must(exec.CommandContext(t.Context(), "pg_dump", "--inserts", url).Output()))
+		return string(fake.Must(exec.CommandContext(t.Context(), "pg_dump", "--inserts", url).Output()))
 	}
 	hexOf := func(text string) string { return hex.EncodeToString([]byte(text)) }
 	put("encrypted", released.Encryption())

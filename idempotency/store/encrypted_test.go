@@ -77,3 +77,62 @@ func TestEncryptedStoreNeedsAStoreAndKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestEncryptedEntryIsOfItsState copies the data of an entry to another key, revision or state.
+func TestEncryptedEntryIsOfItsState(t *testing.T) {
+	encrypted := func() (inner, entries store.Store) {
+		inner = store.NewMemory()
+		entries, err := store.NewEncrypted(inner, bytes.Repeat([]byte("k"), 32))
+		require.NoError(t, err)
+		return inner, entries
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*store.Entry)
+		want   error
+	}{
+		{"unchanged", func(*store.Entry) {}, nil},
+		{"another key", func(e *store.Entry) { e.Key = "other" }, store.ErrCorrupt},
+		{"a later revision", func(e *store.Entry) { e.Revision++ }, store.ErrCorrupt},
+		{"another state", func(e *store.Entry) { e.State = store.Done }, store.ErrCorrupt},
+		{"a changed byte", func(e *store.Entry) { e.Data[20] ^= 1 }, store.ErrCorrupt},
+		{"no data", func(e *store.Entry) { e.Data = nil }, store.ErrCorrupt},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			from, entries := encrypted()
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "lock", Data: []byte("data")}
+			require.NoError(t, entries.Save(t.Context(), entry))
+			saved, err := from.Load(t.Context(), entry.Key)
+			require.NoError(t, err)
+			test.change(saved)
+			to, copied := encrypted()
+			for revision := range saved.Revision {
+				e := *saved
+				e.Revision = revision
+				require.NoError(t, to.Save(t.Context(), e))
+			}
+			loaded, err := copied.Load(t.Context(), saved.Key)
+			require.ErrorIs(t, err, test.want)
+			if test.want == nil {
+				entry.Revision, entry.Age, entry.Position = 1, loaded.Age, loaded.Position
+				require.Equal(t, &entry, loaded)
+			}
+		})
+	}
+}
+
+// TestEncryptedLocksNeedTheKey saves a lock with two keys. The stored texts differ, so nobody without the key can
+// recognize the lock.
+func TestEncryptedLocksNeedTheKey(t *testing.T) {
+	locks := map[string]bool{"lock": true}
+	for _, key := range []string{"a", "b", "a"} {
+		inner := store.NewMemory()
+		entries, err := store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32))
+		require.NoError(t, err)
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: "key", State: store.Free, Lock: "lock"}))
+		saved, err := inner.Load(t.Context(), "key")
+		require.NoError(t, err)
+		locks[saved.Lock] = true
+	}
+	require.Len(t, locks, 3, "one of each key, and none that is the plain text")
+}

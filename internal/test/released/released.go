@@ -19,6 +19,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -87,13 +88,7 @@ func sums(t *testing.T, folder string) (all string) {
 const Keep = 100 * 365 * 24 * time.Hour
 
 // Encryption is the encryption of the encrypted inboxes.
-func Encryption() *webhook.Encryption {
-	encryption, err := webhook.NewEncryption(encryptionKey)
-	if err != nil {
-		panic(err)
-	}
-	return encryption
-}
+func Encryption() *webhook.Encryption { return fake.Must(webhook.NewEncryption(encryptionKey)) }
 
 var (
 	encryptionKey = bytes.Repeat([]byte{7}, 32)
@@ -106,12 +101,8 @@ type inbox interface {
 }
 
 func event(name string) *webhook.Event {
-	e, err := webhook.Parse(fmt.Appendf(nil,
-		`{"webhookEvent":"%s", "data":{"otp":"731904"}, "creationTimeUtc":"2026-11-23T10:00:00.1234567"}`, name))
-	if err != nil {
-		panic(err)
-	}
-	return e
+	return fake.Must(webhook.Parse(fmt.Appendf(nil,
+		`{"webhookEvent":"%s", "data":{"otp":"731904"}, "creationTimeUtc":"2026-11-23T10:00:00.1234567"}`, name)))
 }
 
 func take(t *testing.T, inbox inbox) *webhook.InboxEntry {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -36,24 +38,24 @@ func Crash(t *testing.T, store string, open func(store string) (Store, error)) {
 		t.Skip("a process cannot inherit a file here")
 	}
 	acts, err := os.OpenFile(t.TempDir()+"/acts", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-	must(t, "create", err)
+	require.NoError(t, err, "create")
 	defer acts.Close()
 	opened, err := open(store)
-	must(t, "open", err)
+	require.NoError(t, err, "open")
 	for n := range innocents + 1 {
-		must(t, "put", opened.Inbox.Put(t.Context(), event(n)))
+		require.NoError(t, opened.Inbox.Put(t.Context(), event(n)), "put")
 	}
 	opened.close()
 
 	crashes := crashAll(t, store, acts)
 	opened, err = open(store)
-	must(t, "open", err)
+	require.NoError(t, err, "open")
 	defer opened.close()
 	letters, _ := opened.Inbox.(webhook.DeadLetters)
 	page, err := letters.DeadLetters(t.Context(), webhook.DeadLetterFilter{Limit: webhook.MaxDeadLetters})
-	must(t, "dead letters", err)
+	require.NoError(t, err, "dead letters")
 	text, err := os.ReadFile(acts.Name())
-	must(t, "read", err)
+	require.NoError(t, err, "read")
 	accounted := map[string]bool{}
 	for _, letter := range page {
 		accounted[letter.Key] = true

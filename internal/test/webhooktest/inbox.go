@@ -3,9 +3,10 @@ package webhooktest
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/webhook"
@@ -38,38 +39,26 @@ func Take(t *testing.T, inbox webhook.Inbox, name lending.EventName) *webhook.In
 // WantCounts checks the number of events in each state.
 func WantCounts(t *testing.T, inbox webhook.Inbox, want webhook.InboxCounts) {
 	t.Helper()
-	if counts, err := inbox.Counts(t.Context()); err != nil || counts != want {
-		t.Fatalf("counts: got %+v and error %v, want %+v", counts, err, want)
-	}
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, counts)
 }
 
 // SetsAsideWhatIsNoEvent takes from an inbox whose first event has the body "{{{", for example from
 // another version, and whose second event is a. The first becomes a dead letter with its body.
 func SetsAsideWhatIsNoEvent(t *testing.T, inbox fullInbox) {
 	t.Helper()
-	if _, err := inbox.Take(t.Context()); err == nil || !strings.Contains(err.Error(), "dead letter") {
-		t.Fatalf("take: got error %v, want one about a dead letter", err)
-	}
+	_, err := inbox.Take(t.Context())
+	require.ErrorContains(t, err, "dead letter")
 	Take(t, inbox, "a")
 	WantCounts(t, inbox, webhook.InboxCounts{Running: 1, DeadLetters: 1})
 	letters, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
-	must(t, "dead letters", err)
+	require.NoError(t, err, "dead letters")
 	const cause = "lending/webhook: event: want a JSON object with the member webhookEvent, a string"
-	if len(letters) != 1 || letters[0].Cause != cause || letters[0].Tries != 1 {
-		t.Fatalf("dead letters: got %+v, want one with 1 try and the cause %q", letters, cause)
-	}
+	require.Len(t, letters, 1)
+	require.Equal(t, cause, letters[0].Cause)
+	require.Equal(t, 1, letters[0].Tries)
 	event, err := inbox.DeadLetterEvent(t.Context(), letters[0].ID)
-	must(t, "dead letter", err)
-	if string(event.Body()) != "{{{" {
-		t.Fatalf("dead letter: got %q, want its body", event.Body())
-	}
-}
-
-// Encryption returns an encryption with a key of the tests.
-func Encryption() *webhook.Encryption {
-	encryption, err := webhook.NewEncryption(make([]byte, 32))
-	if err != nil {
-		panic(err)
-	}
-	return encryption
+	require.NoError(t, err, "dead letter")
+	require.Equal(t, "{{{", string(event.Body()))
 }

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -182,7 +184,7 @@ func run(t *testing.T, store string, between func()) *rig {
 	r.kill()
 	r.start()
 	_, err := io.WriteString(r.stdin, ".")
-	must(t, "finish", err)
+	require.NoError(t, err, "finish")
 	if err := r.process.Wait(); err != nil {
 		t.Fatalf("the receiver did not empty its inbox: %v: %s", err, r.stderr.String())
 	}
@@ -211,11 +213,11 @@ type rig struct {
 func newRig(t *testing.T, store string) *rig {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, "listen", err)
+	require.NoError(t, err, "listen")
 	file, err := listener.(*net.TCPListener).File()
-	must(t, "listen", err)
+	require.NoError(t, err, "listen")
 	acts, err := os.OpenFile(t.TempDir()+"/acts", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-	must(t, "create", err)
+	require.NoError(t, err, "create")
 	r := &rig{t: t, store: store, listener: file, url: "http://" + listener.Addr().String(), acts: acts, accepted: map[string]bool{}}
 	t.Cleanup(func() {
 		r.kill()
@@ -234,8 +236,8 @@ func (r *rig) start() {
 	r.process.Stderr = &r.stderr
 	var err error
 	r.stdin, err = r.process.StdinPipe()
-	must(r.t, "start", err)
-	must(r.t, "start", r.process.Start())
+	require.NoError(r.t, err, "start")
+	require.NoError(r.t, r.process.Start(), "start")
 }
 
 func (r *rig) kill() {
@@ -291,7 +293,7 @@ func (r *rig) accept(key string) {
 
 func (r *rig) judge() {
 	text, err := os.ReadFile(r.acts.Name())
-	must(r.t, "read", err)
+	require.NoError(r.t, err, "read")
 	byKey := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		key, generation, _ := strings.Cut(strings.TrimSpace(line), " ")

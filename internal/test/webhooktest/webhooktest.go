@@ -5,27 +5,16 @@ package webhooktest
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
 // wait waits for d, on the fake clock if the test runs in testing/synctest.
 func wait(d time.Duration) { <-time.After(d) }
 
-func must(t *testing.T, what string, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
 // event returns the nth event. No two events are equal.
 func event(n int) *webhook.Event {
-	e, err := webhook.Parse([]byte(fmt.Sprintf("\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d}} ", n)))
-	if err != nil {
-		panic(err)
-	}
-	return e
+	return fake.Must(webhook.Parse(fmt.Appendf(nil, "\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d}} ", n)))
 }
