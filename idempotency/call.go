@@ -238,7 +238,10 @@ func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 		return false, nil
 	}
 	known, err := k.index.about(ctx, id)
-	if err != nil {
+	switch {
+	case errors.Is(err, errReading):
+		return false, k.refuse(Error{kind: ErrInDoubt, cause: err, RetryAfter: time.Second})
+	case err != nil:
 		return false, k.unsaved(err)
 	}
 	made, isKnown := known.made[id]

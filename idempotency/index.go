@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 const (
@@ -45,6 +46,17 @@ type part struct {
 	marks int    // the number of marks before
 }
 
+// errReading is the error of a question whose call ends before the first read of the whole log. The next question goes
+// on with the read.
+const errReading = redact.Text("after Log.Restored each process reads the whole log once, and this read goes on")
+
+func readError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errReading
+	}
+	return err
+}
+
 var markSeed = maphash.MakeSeed()
 
 func markOf(name string) uint32 { return uint32(maphash.String(markSeed, name)) } //nolint:gosec // the half is enough
@@ -78,7 +90,7 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	case x.inUse <- struct{}{}:
 		defer func() { <-x.inUse }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, errReading
 	}
 	if err := x.follow(ctx); err != nil {
 		return nil, err
@@ -115,7 +127,7 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	isSettled := true // a later page is read later: its entries can be older than a young entry was
 	for entry, err := range x.list(ctx, x.after, pageLimit) {
 		if err != nil {
-			return nil, err
+			return nil, readError(ctx, err)
 		}
 		d, err := readData(entry.Data)
 		x.hasGap = x.hasGap || err != nil

@@ -69,8 +69,9 @@ type acceptedContext struct{}
 
 // WithAccepted tells when your program accepted the order of the mutations in ctx, with any key. If the order was
 // accepted after [Log.Restored], the log sends a key that it does not have without a check: nothing of the order can
-// have been sent before, and [Log.Lookup] says so. Pass the time in your table of orders. The clock of
-// the table must not be ahead of this process by more than the time between the stop of all replicas and Restored.
+// have been sent before, and [Log.Lookup] says so. Pass the time in your table of orders. The table must have no
+// order from before Restored with a time after Restored: a clock that writes these times must not be ahead of this process by
+// more than the time between the stop of all replicas and Restored. docs/second-year.md has the query.
 // A time more than a minute in the future is a mistake, and tells nothing.
 func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
 	return context.WithValue(ctx, acceptedContext{}, accepted)

@@ -148,6 +148,33 @@ func TestIndexEndsWithTheRestoration(t *testing.T) {
 	})
 }
 
+// TestFirstReadOfALargeLogIsNamed has the read of the whole log last longer than a call. Orders accepted after the
+// restore do not wait for the read.
+func TestFirstReadOfALargeLogIsNamed(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
+		bubble.Elapse(maxLateness)
+		entries.list = func() error {
+			bubble.Elapse(time.Minute)
+			return context.DeadlineExceeded
+		}
+		called := make(chan error)
+		for _, key := range []string{"reads", "waits"} {
+			go func() { called <- o.rename(t, client, key, key) }()
+		}
+		for range 2 {
+			err := <-called
+			require.ErrorIs(t, err, idempotency.ErrInDoubt)
+			require.ErrorContains(t, err, "reads the whole log once, and this read goes on; retry after 1s")
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+		}
+		require.NoError(t, o.creates(t, client)("new", accepted))
+		entries.list = nil
+		require.NoError(t, o.rename(t, client, "reads", "New"))
+	})
+}
+
 // TestCheckKeepsTheAgeOfTheRestoration has the instructions saved again and again, each time a while after a call has
 // read them.
 func TestCheckKeepsTheAgeOfTheRestoration(t *testing.T) {
