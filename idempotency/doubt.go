@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -62,7 +63,7 @@ func (s *settings) endOther(
 	switch {
 	case !owns:
 	case entry.State == store.NeedsReview:
-		f.why = d.History.decided().Why
+		f.why = strings.TrimPrefix(d.History.decided().Why, restoredWhy)
 	default: // the entry has the ids for the read
 		of := &target{client: client, ids: d.Request.IDs, isConfirmed: s.IsConfirmed}
 		if f, err = s.find(ctx, entry.Key, rowOf(d.Request.Route), of, d, max(1, d.Send.Adds)); err != nil {

@@ -375,9 +375,11 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 	return d.next(entry, store.Forgotten, entry.Lock)
 }
 
+const restoredWhy = "the store was restored from a copy, and does not know whether the mutation was sent: "
+
 func (d *entryData) reviewed(why string) string {
 	if d.Send.AfterRestore {
-		why = "the store was restored from a copy, and does not know whether the mutation was sent: " + why
+		why = restoredWhy + why
 	}
 	return why
 }
