@@ -230,6 +230,9 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	}
 	withdrawal, err := p.Client.Loans.WithdrawInvoice(o.key(ctx, "withdraw"), loan, // no money moves yet
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
+	if known == lending.OutcomeUnknown && lending.OutcomeOf(err) == lending.OutcomeRejected {
+		return p.confirmedBefore(ctx, o, loan)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -261,4 +264,13 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 		}
 	}
 	return confirm(o.Passwords)
+}
+
+// confirmedBefore has a restored log look for a confirmation that it does not know. If the confirmation did not happen,
+// the service refuses the password.
+func (p *Partner) confirmedBefore(ctx context.Context, o Order, loan lending.LoanID) (bool, error) {
+	withdrawal := lending.InvoiceWithdrawal{LoanID: loan, Amount: o.Amount, AdvanceRate: "0"}
+	_, err := p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), withdrawal,
+		lending.WithdrawInvoiceRequestData{DateUTC: o.Accepted, OTP: lending.NewSecret("none")})
+	return err == nil, err
 }
