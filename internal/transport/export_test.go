@@ -19,3 +19,9 @@ func Sleep(at time.Time, asleep time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&at)) -= uint64(asleep/time.Second) << 30
 	return at
 }
+
+// Learn notes that a gateway has refused the request n of a connection.
+func (f *Fresh) Learn(n int32) { f.shared.learnLocked(n) }
+
+// Most returns the number of requests of a new connection.
+func (f *Fresh) Most() int32 { return f.shared.mostLocked() }

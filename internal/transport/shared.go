@@ -144,18 +144,27 @@ func (s *shared) dial(d *dialing, address string) {
 	close(d.done)
 }
 
-// beginLocked says how many requests c carries.
+// beginLocked notes the protocol of c, and how many requests c carries.
 func (s *shared) beginLocked(c *conn) {
+	c.most = s.mostLocked()
 	if !c.isHTTP2 {
-		s.speaks.Store(1)
-		c.most = 1
+		s.speaks.Store(1) // and net/http ends c after its request
 		return
 	}
 	s.speaks.Store(2)
+	c.below, c.assumed = sharedConn{c.below}, c.Available()
+}
+
+func (s *shared) mostLocked() int32 {
 	if time.Since(s.learned) > time.Hour {
 		s.most = maxRequests
 	}
-	c.below, c.most, c.assumed = sharedConn{c.below}, s.most, c.Available()
+	return s.most
+}
+
+// learnLocked notes that the gateway has refused the request n of a connection.
+func (s *shared) learnLocked(n int32) {
+	s.most, s.learned = min(s.mostLocked(), max(n*9/10, minRequests)), time.Now()
 }
 
 // belowContext is the key of a place for the connection below TLS.
@@ -175,7 +184,7 @@ func (s *shared) takeLocked(c *conn) int32 {
 	if c.Available()+c.InFlight() > c.assumed {
 		s.toldLocked(c)
 	}
-	if c.isUsedUp() || !c.isTold && c.InFlight() >= max(1, s.places) || c.Reserve() != nil {
+	if !c.isTold && c.InFlight() >= max(1, s.places) || c.Reserve() != nil {
 		return 0
 	}
 	return c.sent.Add(1)
@@ -219,7 +228,7 @@ func (s *shared) roundTrip(c *conn, n int32, r *http.Request) (*http.Response, e
 		s.toldLocked(c) // before it answered
 		s.signal()
 	case neterr.IsUnprocessed(err):
-		s.most, s.learned = min(s.most, max(n*9/10, minRequests)), time.Now()
+		s.learnLocked(n)
 	}
 	return resp, err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -41,6 +42,7 @@ func TestConnectionEndsBeforeTheGatewayEndsIt(t *testing.T) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { send("/wait") })
 	<-s.waiting
+	fresh.CloseIdleConnections()
 	for n := range 2500 {
 		if requests[send("")]++; n == 1000 {
 			close(s.goOn)
@@ -55,6 +57,34 @@ func TestConnectionEndsBeforeTheGatewayEndsIt(t *testing.T) {
 		fresh.CloseIdleConnections()
 		return open.Load() == 0
 	}, 5*time.Second, time.Millisecond)
+}
+
+// TestRefusalsShortenConnections counts the requests of a connection after refusals. They count for an hour.
+func TestRefusalsShortenConnections(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		refused []int32
+		later   time.Duration
+		want    int32
+	}{
+		{"none", nil, 0, 900},
+		{"many at once", []int32{120, 103, 101, 140}, 0, 90},
+		{"at once, as of a service that restarts", []int32{1}, 0, 50},
+		{"after more than the client sends", []int32{1100}, 0, 900},
+		{"within the hour", []int32{101}, time.Hour, 90},
+		{"before an hour", []int32{101}, time.Hour + 1, 900},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fresh := transport.NewFresh(transport.New(nil), true)
+				for _, n := range test.refused {
+					fresh.Learn(n)
+				}
+				<-time.After(test.later)
+				assert.Equal(t, test.want, fresh.Most())
+			})
+		})
+	}
 }
 
 // TestBurstStaysWithinThePlaces has a service take few requests at once on a connection. None of a burst is refused,
@@ -124,7 +154,7 @@ func TestServiceThatTakesNoRequest(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			const requests = 20
+			const requests = 3
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			var connections atomic.Int32
@@ -210,6 +240,40 @@ func TestRequestsWaitForOneConnection(t *testing.T) {
 	}
 }
 
+// A place that becomes free goes to a request that waits, while another connection cannot be had.
+func TestFreedPlaceIsTaken(t *testing.T) {
+	t.Parallel()
+	const places = 3
+	s := serve(t, true, func(server *http.Server) { server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: places} })
+	dials, dial := atomic.Int32{}, s.like.DialContext
+	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) > 1 {
+			<-t.Context().Done()
+		}
+		return dial(ctx, network, address)
+	}
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	_, _, err := post(t.Context(), fresh, s.URL, false)
+	require.NoError(t, err)
+	errs := make(chan error)
+	for range 4 * places {
+		go func() {
+			_, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL+"/wait", false)
+			errs <- err
+		}()
+	}
+	for range 4 {
+		for range places {
+			<-s.waiting
+		}
+		for range places {
+			s.goOn <- struct{}{}
+			require.NoError(t, <-errs)
+		}
+	}
+}
+
 // A service changes to HTTP/1.1, and back.
 func TestServiceChangesItsProtocol(t *testing.T) {
 	t.Parallel()
@@ -226,7 +290,7 @@ func TestServiceChangesItsProtocol(t *testing.T) {
 	fresh := transport.NewFresh(s.like, true)
 	defer fresh.CloseIdleConnections()
 	for _, want := range []string{"HTTP/2.0 1", "HTTP/1.1 2", "HTTP/1.1 3", "HTTP/2.0 4", "HTTP/2.0 5", "HTTP/2.0 5"} {
-		if is := want[5] == '1'; old.Swap(is) != is {
+		if is := want[5] == '1'; !old.Swap(is) && is {
 			fresh.CloseIdleConnections()
 		}
 		got, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL, false)

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,9 +159,14 @@ func TestRequestsShareOnlyHTTP2(t *testing.T) {
 			defer fresh.CloseIdleConnections()
 			assert.False(t, fresh.SpeaksHTTP2())
 			for i, want := range test.want {
-				got, _, err := post(t.Context(), fresh, s.URL, i == 2)
+				reused := false
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+					reused = got.Reused
+				}})
+				got, _, err := post(ctx, fresh, s.URL, i == 2)
 				require.NoError(t, err)
 				assert.Equal(t, want, got)
+				assert.Equal(t, slices.Contains(test.want[:i], want), reused)
 				assert.Equal(t, strings.HasPrefix(test.want[0], "HTTP/2"), fresh.SpeaksHTTP2())
 			}
 		})
