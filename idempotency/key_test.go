@@ -326,83 +326,61 @@ func TestDoubtIsEndedAfterAMove(t *testing.T) {
 	})
 }
 
-// TestFormerAccountHasOneHeir has two accounts that name the same former account, each with a service of its own. The
-// first to use a key of the former account takes over all of them.
+// TestFormerAccountHasOneHeir has two accounts that list the same former account, each with a service of its own, and
+// use a key of the former account at once. One of them takes over all keys, also after a restore.
 func TestFormerAccountHasOneHeir(t *testing.T) {
-	type heir struct {
-		service *lendingtest.Service
-		address string
-		log     *idempotency.Log
-		client  *lending.Client
-	}
-	for _, test := range []struct {
-		name  string
-		order [2]int
-	}{{"one", [2]int{0, 1}}, {"the other", [2]int{1, 0}}, {"both at once", [2]int{}}} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				user, entries := fake.Ada(), &tampered{Store: store.NewMemory(), load: func(string) error {
-					bubble.Elapse(time.Millisecond) // the turn of the other account
-					return nil
-				}}
-				heirs := [2]heir{{address: "https://one.example"}, {address: "https://two.example"}}
-				clientAt := func(h *heir, address string, formerly ...idempotency.Account) {
-					h.log = fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: formerly}))
-					h.client = wire.NewClient(t, address,
-						lending.WithHTTPClient(&http.Client{Transport: h.service.Transport()}),
-						lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: h.service})),
-						lending.WithIdempotency(h.log))
-				}
-				start := func() {
-					for i := range heirs {
-						clientAt(&heirs[i], heirs[i].address, idempotency.Account{Name: "older"}, idempotency.Account{
-							BaseURL: "https://old.example", Username: lendingtest.Username,
-						})
-					}
-				}
-				heirs[0].service, heirs[1].service = lendingtest.New(), lendingtest.New()
-				defer heirs[0].service.Close()
-				defer heirs[1].service.Close()
-				former := heirs[0]
-				clientAt(&former, "https://old.example")
-				o := newOrder(former.service)
-				require.NoError(t, creation(t, former.client, user)("customer"))
-				former.service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
-				require.ErrorIs(t, o.creates(t, former.client)("application"), lending.ErrOutcomeUnknown)
-				bubble.Elapse(maxLateness)
+	synctest.Test(t, func(t *testing.T) {
+		user, entries := fake.Ada(), &tampered{Store: store.NewMemory(), load: func(string) error {
+			bubble.Elapse(time.Millisecond) // the turn of the other account
+			return nil
+		}}
+		services := [2]*lendingtest.Service{lendingtest.New(), lendingtest.New()}
+		var logs [2]*idempotency.Log
+		var clients [2]*lending.Client
+		start := func() {
+			for i, service := range services {
+				logs[i] = fake.Must(idempotency.NewLog(entries, &idempotency.Options{Formerly: []idempotency.Account{{Name: "A"}}}))
+				clients[i] = processWith(t, service, logs[i], lending.WithAccount(fmt.Sprint("heir-", i)))
+			}
+		}
+		former := processWith(t, services[0], fake.Must(idempotency.NewLog(entries, nil)), lending.WithAccount("A"))
+		o := newOrder(services[0])
+		require.NoError(t, creation(t, former, user)("customer"))
+		services[0].Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, o.creates(t, former)("application"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
 
-				start()
-				call := func(i int) error { return creation(t, heirs[i].client, user)("customer") }
-				first, second := test.order[0], test.order[1]
-				if first == second {
-					var errs [2]error
-					var calls sync.WaitGroup
-					for i := range errs {
-						calls.Go(func() { errs[i] = call(i) })
-					}
-					calls.Wait()
-					require.NotEqual(t, errs[0] == nil, errs[1] == nil)
-					if second = 1; errs[0] != nil {
-						first, second = 1, 0
-					}
-				}
-				for range 2 {
-					require.NoError(t, call(first))
-					err := call(second)
-					require.ErrorIs(t, err, idempotency.ErrOtherAccount)
-					require.ErrorContains(t, err, "Options.Formerly lists an account whose keys belong to an account that")
-					require.ErrorIs(t, o.creates(t, heirs[second].client)("application"), idempotency.ErrOtherAccount)
-					sent := len(heirs[second].service.Requests())
-					fake.Must(heirs[second].log.Check(t.Context(), heirs[second].client))
-					assert.Len(t, heirs[second].service.Requests(), sent, "no check at the other service")
-					assert.Equal(t, store.InDoubt, fake.Must(heirs[second].log.Lookup(t.Context(), "application")).State)
-					restored(t, heirs[second].log, copyOfAnHourAgo())
-					start()
-					bubble.Elapse(time.Second)
-				}
-			})
-		})
-	}
+		start()
+		call := func(i int) error { return creation(t, clients[i], user)("customer") }
+		var errs [2]error
+		var calls sync.WaitGroup
+		for i := range errs {
+			calls.Go(func() { errs[i] = call(i) })
+		}
+		calls.Wait()
+		require.NotEqual(t, errs[0] == nil, errs[1] == nil)
+		first, second := 0, 1
+		if errs[0] != nil {
+			first, second = 1, 0
+		}
+		for range 2 {
+			require.NoError(t, call(first))
+			err := call(second)
+			require.ErrorIs(t, err, idempotency.ErrOtherAccount)
+			require.ErrorContains(t, err, "Options.Formerly lists an account whose keys belong to an account that")
+			require.ErrorIs(t, o.creates(t, clients[second])("application"), idempotency.ErrOtherAccount)
+			sent := len(services[second].Requests())
+			fake.Must(logs[second].Check(t.Context(), clients[second]))
+			assert.Len(t, services[second].Requests(), sent, "no check at the other service")
+			assert.Equal(t, store.InDoubt, fake.Must(logs[second].Lookup(t.Context(), "application")).State)
+			restored(t, logs[second], copyOfAnHourAgo())
+			start()
+			bubble.Elapse(time.Second)
+		}
+		for _, service := range services {
+			service.Close()
+		}
+	})
 }
 
 // TestFormerAccountsHaveOneOwner has accounts that list former accounts with keys, each question in a new process.
