@@ -1,7 +1,7 @@
 package order_test
 
 import (
-	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -79,41 +79,54 @@ func TestOrderGoesOnInARestoredLog(t *testing.T) {
 }
 
 // TestRefusedWithdrawalOfALostConfirmation has a restored log without the withdrawal and its confirmation, and a loan
-// that is disabled since. A person says that the withdrawal has not begun. If money has moved, a person decides about
-// the confirmation as well; else the order is over.
+// that is disabled since. A person says that the withdrawal has not begun, and then decides about the confirmation,
+// which is not sent. A refusal for now, of an enabled loan, needs no second person.
 func TestRefusedWithdrawalOfALostConfirmation(t *testing.T) {
 	t.Parallel()
-	for _, moved := range []int{0, 1} {
-		t.Run(fmt.Sprint(moved), func(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		says     idempotency.Verdict // about the confirmation
+		confirms int
+		want     order.State
+	}{
+		{"it happened", idempotency.Happened(nil), 0, order.Done},
+		{"it did not happen", idempotency.NotHappened(), 0, order.Over},
+		{"too many requests", idempotency.Verdict{}, 1, order.Done},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			inBackend(t, "", func(b *backend) {
 				b.password = func(int, string) string { return "" }
 				b.run(1, 30*time.Second)
-				b.service.UpdateLoan(b.service.Snapshot().Loans[0].ID, func(l *lendingtest.Loan) {
-					l.IsEnabled, l.Withdrawals = false, make([]lendingtest.Withdrawal, moved)
-				})
+				setEnabled := func(is bool) {
+					b.service.UpdateLoan(b.service.Snapshot().Loans[0].ID, func(l *lendingtest.Loan) { l.IsEnabled = is })
+				}
+				setEnabled(false)
 				lost := fake.Must(b.entries.Load(b.Context(), ":"+id+"/withdraw"))
 				fake.Must(b.entries.Replace(b.Context(), []store.Entry{{Key: lost.Key, Revision: lost.Revision}}))
 				log := b.start(b.Context(), nil).log
 				require.NoError(b, log.Restored(b.Context(), idempotency.Restoration{By: "kim", Copy: time.Now()}))
 				require.NoError(b, log.Resume(b.Context()))
 				says := func(mutation string, verdict idempotency.Verdict) {
-					key := id + "/" + mutation
-					sends := fake.Must(log.Lookup(b.Context(), key)).Sends
-					require.NoError(b, log.Resolve(b.Context(), key, idempotency.Resolution{
-						By: "kim", Why: "looked it up", Verdict: verdict, Sends: sends,
+					key := fake.Must(log.Lookup(b.Context(), id+"/"+mutation))
+					assert.LessOrEqual(b, strings.Count(key.Why, "restored from a copy"), 1, key.Why)
+					require.NoError(b, log.Resolve(b.Context(), key.Key, idempotency.Resolution{
+						By: "kim", Why: "looked it up", Verdict: verdict, Sends: key.Sends,
 					}))
 				}
 				b.run(2, 30*time.Minute)
 				says("withdraw", idempotency.NotHappened())
+				if test.confirms > 0 {
+					setEnabled(true)
+					b.service.Fail(onboarding.Withdraw, lendingtest.Fault{Status: http.StatusTooManyRequests})
+					b.password = func(_ int, loan string) string { return b.service.OTP(loan) }
+				}
 				b.run(2, 30*time.Minute)
-				if moved > 0 {
-					why := fake.Must(log.Lookup(b.Context(), id+"/confirm")).Why
-					assert.Equal(b, 1, strings.Count(why, "restored from a copy"), why)
-					says("confirm", idempotency.Happened(nil))
+				if test.confirms == 0 {
+					says("confirm", test.says)
 					b.run(2, 30*time.Minute)
 				}
-				assert.Equal(b, []order.State{order.Over, order.Done}[moved], b.table.Get(id).State, b.table.Get(id))
-				assert.Zero(b, b.service.Executed(onboarding.Confirm))
+				assert.Equal(b, test.want, b.table.Get(id).State, b.table.Get(id))
+				assert.Equal(b, test.confirms, b.service.Arrived(onboarding.Confirm))
 			})
 		})
 	}

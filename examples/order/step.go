@@ -230,8 +230,8 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	}
 	withdrawal, err := p.Client.Loans.WithdrawInvoice(o.key(ctx, "withdraw"), loan, // no money moves yet
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
-	if known == lending.OutcomeUnknown && lending.OutcomeOf(err) == lending.OutcomeRejected {
-		return p.confirmedBefore(ctx, o, loan)
+	if known == lending.OutcomeUnknown && lending.OutcomeOf(err) == lending.OutcomeRejected && !lending.NextOf(err).Retry {
+		return p.lostConfirmation(ctx, o, loan)
 	}
 	if err != nil {
 		return false, err
@@ -266,11 +266,13 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	return confirm(o.Passwords)
 }
 
-// confirmedBefore has a restored log look for a confirmation that it does not know. If the confirmation did not happen,
-// the service refuses the password.
-func (p *Partner) confirmedBefore(ctx context.Context, o Order, loan lending.LoanID) (bool, error) {
-	withdrawal := lending.InvoiceWithdrawal{LoanID: loan, Amount: o.Amount, AdvanceRate: "0"}
-	_, err := p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), withdrawal,
+// lostConfirmation leaves a key that a restored log does not know to a person: the service can refuse the withdrawal
+// because it is confirmed already. Nothing is sent.
+func (p *Partner) lostConfirmation(ctx context.Context, o Order, loan lending.LoanID) (confirmed bool, err error) {
+	ctx = idempotency.WithCheck(o.key(ctx, "confirm"), func(context.Context) (idempotency.Verdict, error) {
+		return idempotency.NeedsReview("the service refuses to begin the withdrawal, perhaps because it is confirmed"), nil
+	})
+	_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(ctx, lending.InvoiceWithdrawal{LoanID: loan, Amount: o.Amount, AdvanceRate: "0"},
 		lending.WithdrawInvoiceRequestData{DateUTC: o.Accepted, OTP: lending.NewSecret("none")})
 	return err == nil, err
 }
