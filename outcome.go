@@ -111,8 +111,8 @@ var (
 	errSentOften error = redact.Text("a connection ended again and again before its response; check the gateway, or the transport of WithHTTPClient")
 )
 
-// PanicError is the error of a caller's function that panicked in the background: in a
-// [Session], or in package webhook.
+// PanicError is the error of a caller's function that panicked in the background: in a [Session], or
+// in one of the packages webhook, orders, ops and idempotency.
 type PanicError struct {
 	Value any
 	Stack []byte

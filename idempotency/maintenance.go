@@ -12,6 +12,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 const (
@@ -68,7 +69,11 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 		free <- struct{}{}
 		checks.Go(func() {
 			defer func() { <-free }()
-			wait, err := s.checkEntry(ctx, client, &entry)
+			var wait time.Duration
+			err := safely.Call[lending.PanicError](func() (err error) { // of IsConfirmed, or of an observer of the client
+				wait, err = s.checkEntry(ctx, client, &entry)
+				return err
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && !errors.Is(err, store.ErrConflict) {

@@ -123,6 +123,31 @@ func TestOthersCountConfirmedWithdrawals(t *testing.T) {
 	}
 }
 
+// TestPanicInACheckEndsNoProcess has IsConfirmed panic in [idempotency.Log.Check], which goes on with the other keys.
+func TestPanicInACheckEndsNoProcess(t *testing.T) {
+	opts := listedFromItsStart()
+	opts.IsConfirmed = func(lending.AdvanceProjection) bool { panic("a mistake of the program") }
+	inWithdrawal(t, "", opts, func(w withdrawal) {
+		started := fake.Must(w.start(withKey(w.Context(), "withdraw")))
+		confirm := func() error {
+			_, err := w.client.Loans.ConfirmInvoiceWithdrawal(withKey(w.Context(), "confirm"), *started,
+				lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret("123456")})
+			return err
+		}
+		w.service.Fail(onboarding.Confirm, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(w, confirm(), lending.ErrOutcomeUnknown)
+		w.service.UpdateLoan(w.loan.String(), func(l *lendingtest.Loan) { l.Withdrawals = make([]lendingtest.Withdrawal, 1) })
+		w.service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(w, w.creates(w.T, w.client)("application"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		_, err := w.log.Check(w.Context(), w.client)
+		require.ErrorAs(w, err, new(*lending.PanicError))
+		assert.True(w, lending.NextOf(err).Person)
+		assert.Equal(w, store.InDoubt, fake.Must(w.log.Lookup(w.Context(), "confirm")).State)
+		assert.Equal(w, store.Free, fake.Must(w.log.Lookup(w.Context(), "application")).State)
+	})
+}
+
 // listedFromItsStart are the options for such a service.
 func listedFromItsStart() idempotency.Options {
 	opts := repeating(idempotency.WithdrawInvoice)
