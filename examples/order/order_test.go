@@ -53,7 +53,7 @@ type backend struct {
 	ended    order.State
 	stops    int // results without a retry
 	persons  int
-	consumer http.Handler
+	consumer atomic.Pointer[http.Handler]
 }
 
 // ends are the ends of an order.
@@ -290,7 +290,7 @@ func TestEveryOrderEnds(t *testing.T) {
 func inBackend(t *testing.T, framework string, test func(b *backend)) {
 	t.Helper()
 	b := &backend{}
-	deliver := &http.Client{Transport: inProcess(func() http.Handler { return b.consumer })}
+	deliver := &http.Client{Transport: inProcess(func() http.Handler { return *b.consumer.Load() })}
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		all, _ := order.Orders(1)
 		all[0].Accepted = time.Now()
@@ -326,7 +326,7 @@ func (b *backend) run(replicas int, longest time.Duration) {
 	consumer := fake.Must(webhook.NewConsumer(about.client, target,
 		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(),
 		handle, &webhook.ConsumerOptions{Check: about.log.Check, Sweep: about.log.Sweep}))
-	b.consumer = consumer
+	b.consumer.Store(new(http.Handler(consumer)))
 	running.Go(func() { require.NoError(b, consumer.Run(ctx, nil)) })
 	for ctx.Err() == nil && b.table.Get(id).State == order.Open {
 		bubble.Elapse(10 * time.Second)
