@@ -39,9 +39,12 @@ func failf(status int, format string, args ...any) *failure {
 func asFailure(err error) *failure {
 	var argument *lending.ArgumentError
 	own, ok := errors.AsType[*failure](err)
+	panicked, isPanic := errors.AsType[*lending.PanicError](err)
 	switch {
 	case ok:
 		return own
+	case isPanic:
+		return failf(http.StatusServiceUnavailable, "%s; ask the engineers of the program", strings.TrimPrefix(panicked.Error(), "lending: "))
 	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, idempotency.ErrPaused), errors.Is(err, store.ErrConflict):
 		return &failure{Status: http.StatusConflict, Text: err.Error()}
 	case errors.As(err, &argument):
@@ -210,7 +213,12 @@ func (d *desk) action(act func(r *http.Request, who string, o order) (what strin
 		if err := decoder.Decode(&o); err != nil {
 			return done{}, failf(http.StatusBadRequest, "the body is not an order; see the documentation of package ops")
 		}
-		what, n, err := act(r, who, o)
+		var what string
+		var n int
+		err := safely.Call[lending.PanicError](func() (err error) { // net/http would send no answer, and log the value
+			what, n, err = act(r, who, o)
+			return err
+		})
 		attrs := []slog.Attr{slog.String("who", who), slog.String("what", what), slog.String("why", o.Why), slog.Int("records", n)}
 		if err != nil {
 			attrs = append(attrs, slog.String("error", asFailure(err).Text))

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
@@ -8,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/ops"
 )
 
@@ -57,4 +60,18 @@ func TestHandlerWithoutALogCannotPause(t *testing.T) {
 	b.refused(http.StatusNotFound, "api/resume", map[string]any{})
 	status, _ := b.get("api/standing")
 	assert.Equal(t, http.StatusNotFound, status)
+}
+
+// panicking is a store that panics in a save, as a check with a mistake of the program can.
+type panicking struct{ store.Store }
+
+func (panicking) Save(context.Context, store.Entry) error { panic("hush") }
+
+func TestActionThatPanicsIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := open(t, func(o *ops.Options) { o.Log = fake.Must(idempotency.NewLog(panicking{store.NewMemory()}, nil)) })
+	text := b.refused(http.StatusServiceUnavailable, "api/pause", map[string]any{"why": "a test"})
+	assert.Contains(t, text, "a function panicked with a value of type string")
+	assert.Contains(t, b.actions.String(), "panicked")
+	assert.NotContains(t, text+b.actions.String(), "hush")
 }
