@@ -62,12 +62,12 @@ func TestHandlerWithoutALogCannotPause(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, status)
 }
 
-// panicking is a store that panics in a save, as a check with a mistake of the program can.
+// panicking panics in a save, like a check with a mistake of the program.
 type panicking struct{ store.Store }
 
 func (panicking) Save(context.Context, store.Entry) error { panic("hush") }
 
-func TestActionThatPanicsIsAnswered(t *testing.T) {
+func TestPanicOfAnActionIsAnswered(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *ops.Options) { o.Log = fake.Must(idempotency.NewLog(panicking{store.NewMemory()}, nil)) })
 	text := b.refused(http.StatusServiceUnavailable, "api/pause", map[string]any{"why": "a test"})
