@@ -225,7 +225,7 @@ func isTooLong(err error) bool {
 // broken are the words of net/http for a connection that ended. The errors have no exported type.
 var broken = []string{
 	"GOAWAY", "server closed idle connection", "client connection lost", "cannot rewind body after connection loss",
-	"client conn is closed", "client conn not usable",
+	"client conn is closed", "client conn not usable", "client connection force closed",
 }
 
 // alert returns the words of an alert of the server, "" if err is none.

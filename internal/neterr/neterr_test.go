@@ -90,6 +90,7 @@ func TestDescribe(t *testing.T) {
 		{"GOAWAY", errors.New("GOAWAY SHHH"), "", false, false},
 		{"idle", errors.New("http: server closed idle connection"), "", false, false},
 		{"lost", errors.New("http2: client connection lost"), "", false, false},
+		{"a write failed", errors.New("http2: client connection force closed via ClientConn.Close"), "", false, false},
 		{"body half sent", errors.New("net/http: cannot rewind body after connection loss"), "", false, false},
 		{
 			"no HTTP", errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "SHHH"`),

@@ -62,6 +62,13 @@ const (
 	minRequests = 50
 )
 
+// A dial that takes slowDial has company of another: behind a load balancer a single instance may be dead. A dial ends
+// after maxDial, also at a proxy that never answers.
+const (
+	slowDial = 2 * time.Second
+	maxDial  = 30 * time.Second
+)
+
 func newShared(like *http.Transport, http2 bool) *shared {
 	s := &shared{dialer: like.Clone(), freed: make(chan struct{}, 1)}
 	s.dialer.MaxConnsPerHost = 0 // net/http counts the end of a ClientConn, but not its beginning, and panics (Go 1.26, 1.27)
@@ -125,22 +132,37 @@ func (s *shared) next(u *url.URL) (*conn, int32, *dialing) {
 	return nil, 0, s.dialing
 }
 
-// dial has no context of a caller, because several wait for the connection.
+// dial has no context of a caller, because several wait for the connection. The first of several dials ends d.
 func (s *shared) dial(d *dialing, address string) {
+	another := time.AfterFunc(slowDial, func() {
+		select {
+		case <-d.done:
+		default:
+			s.dial(d, address)
+		}
+	})
+	defer another.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), maxDial)
+	defer cancel()
 	c := &conn{}
-	ctx := context.WithValue(context.Background(), belowContext{}, &c.below)
+	ctx = context.WithValue(ctx, belowContext{}, &c.below)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{TLSHandshakeDone: func(state tls.ConnectionState, _ error) {
 		c.isHTTP2 = state.NegotiatedProtocol == "h2" // through a proxy, the last handshake is the service's
 	}})
-	c.ClientConn, d.err = s.dialer.NewClientConn(ctx, "https", address)
+	var err error
+	c.ClientConn, err = s.dialer.NewClientConn(ctx, "https", address)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.err == nil {
-		d.conn, s.conns = c, append(s.conns, c)
+	if err == nil {
+		s.conns = append(s.conns, c)
 		s.beginLocked(c)
 		c.SetStateHook(func(*http.ClientConn) { s.changed(c) })
 	}
-	s.dialing = nil
+	if s.dialing != d {
+		s.signal()
+		return
+	}
+	d.conn, d.err, s.dialing = c, err, nil
 	close(d.done)
 }
 
@@ -148,7 +170,8 @@ func (s *shared) dial(d *dialing, address string) {
 func (s *shared) beginLocked(c *conn) {
 	c.most = s.mostLocked()
 	if !c.isHTTP2 {
-		s.speaks.Store(1) // and net/http ends c after its request
+		s.speaks.Store(1)                        // and net/http ends c after its request
+		time.AfterFunc(time.Second, s.closeIdle) // no request may take c: all have ended
 		return
 	}
 	s.speaks.Store(2)
@@ -229,6 +252,8 @@ func (s *shared) roundTrip(c *conn, n int32, r *http.Request) (*http.Response, e
 		s.signal()
 	case neterr.IsUnprocessed(err):
 		s.learnLocked(n)
+	case c.InFlight() == 0 && c.Available() == 0: // after a GOAWAY, or without places
+		_ = c.Close()
 	}
 	return resp, err
 }

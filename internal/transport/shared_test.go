@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -137,19 +138,24 @@ func (c closing) Close() error {
 	return c.Conn.Close()
 }
 
+// The frames of a service that takes no request.
+var (
+	emptySettings = []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
+	goAway        = []byte{0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+)
+
 // TestServiceThatTakesNoRequest ends each request, and dials no more often than there are requests.
 func TestServiceThatTakesNoRequest(t *testing.T) {
 	t.Parallel()
-	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
 	for _, test := range []struct {
 		name   string
 		frames []byte
 		closes bool
 	}{
 		{"closes", nil, true},
-		{"closes after its settings", settings, true},
+		{"closes after its settings", emptySettings, true},
 		{"no HTTP/2", []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), true},
-		{"GOAWAY", append(settings[:9:9], 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), false},
+		{"GOAWAY", slices.Concat(emptySettings, goAway), false},
 		{"no places", []byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -238,6 +244,112 @@ func TestRequestsWaitForOneConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Behind a load balancer an instance may be dead: a request has another dial after 2 s.
+func TestSlowDialHasCompany(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	var dials atomic.Int32
+	dial := s.like.DialContext
+	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			<-t.Context().Done()
+		}
+		return dial(ctx, network, address)
+	}
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 2 {
+		_, _, err := post(new(transport.Send).Start(ctx), fresh, s.URL, false)
+		require.NoError(t, err)
+	}
+	assert.EqualValues(t, 2, dials.Load())
+}
+
+// A proxy may answer no dial: the requests without a deadline end too.
+func TestDialEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		like := transport.New(nil)
+		like.Proxy = nil
+		like.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		start, fresh := time.Now(), transport.NewFresh(like, true)
+		_, _, err := post(new(transport.Send).Start(t.Context()), fresh, "https://lending.example", false)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 30*time.Second, time.Since(start))
+		<-time.After(30 * time.Second) // the other dials end too
+	})
+}
+
+// A connection of HTTP/1.1 ends without a request too, though the request and the client ended during the dial.
+func TestConnectionWithoutRequestEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	dialing, goOn, closed, dial := make(chan struct{}), make(chan struct{}), make(chan struct{}), s.like.DialContext
+	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		close(dialing)
+		<-goOn
+		conn, err := dial(ctx, network, address)
+		return closing{conn, sync.OnceFunc(func() { close(closed) })}, err
+	}
+	fresh := transport.NewFresh(s.like, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-dialing
+		cancel()
+	}()
+	_, _, err := post(new(transport.Send).Start(ctx), fresh, s.URL, false)
+	require.ErrorIs(t, err, context.Canceled)
+	fresh.CloseIdleConnections()
+	close(goOn)
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the connection is open")
+	}
+}
+
+// A service that ends its connections with a GOAWAY, and does not close them.
+func TestUnusableConnectionEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", s.TLS)
+	require.NoError(t, err)
+	const requests = 50
+	ended := make(chan struct{}, requests)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Write(slices.Concat(emptySettings, goAway))
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+				ended <- struct{}{}
+			}()
+		}
+	}()
+	fresh := transport.NewFresh(s.like, true)
+	for range requests {
+		_, _, err := post(new(transport.Send).Start(t.Context()), fresh, "https://"+listener.Addr().String(), false)
+		require.Error(t, err)
+	}
+	lost := time.After(6 * time.Second) // net/http notices that no PING is answered
+	for range requests {
+		select {
+		case <-ended:
+		case <-lost:
+			t.Fatal("a connection is open")
+		}
+	}
+	require.NoError(t, listener.Close())
 }
 
 // A place that becomes free goes to a request that waits, while another connection cannot be had.
