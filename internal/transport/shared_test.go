@@ -144,7 +144,7 @@ var (
 	goAway        = []byte{0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 )
 
-// TestServiceThatTakesNoRequest ends each request, and dials no more often than there are requests.
+// TestServiceThatTakesNoRequest ends each request. A request dials again only while others take what it waited for.
 func TestServiceThatTakesNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -197,7 +197,7 @@ func TestServiceThatTakesNoRequest(t *testing.T) {
 			for range requests {
 				require.Error(t, <-errs)
 			}
-			assert.LessOrEqual(t, connections.Load(), int32(requests))
+			assert.LessOrEqual(t, connections.Load(), int32(2*requests))
 			fresh.CloseIdleConnections()
 			require.NoError(t, listener.Close())
 			serving.Wait()
