@@ -241,7 +241,7 @@ func (c *conn) isUsedUp() bool { return c.sent.Load() >= c.most }
 // roundTrip sends r over c, as the request n.
 func (s *shared) roundTrip(c *conn, n int32, r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: c.below, Reused: n != 1})
+		c.got(trace, n)
 	}
 	resp, err := c.RoundTrip(r)
 	s.mu.Lock()
@@ -256,6 +256,14 @@ func (s *shared) roundTrip(c *conn, n int32, r *http.Request) (*http.Response, e
 		_ = c.Close()
 	}
 	return resp, err
+}
+
+// got calls the hook, which asks a store of the caller for permission. A panic there frees the place.
+func (c *conn) got(trace *httptrace.ClientTrace, n int32) {
+	after := c.Release
+	defer func() { after() }()
+	trace.GotConn(httptrace.GotConnInfo{Conn: c.below, Reused: n != 1})
+	after = func() {}
 }
 
 // closeIdle closes the connections without requests.

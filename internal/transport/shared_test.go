@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -382,6 +383,27 @@ func TestFreedPlaceIsTaken(t *testing.T) {
 		for range places {
 			s.goOn <- struct{}{}
 			require.NoError(t, <-errs)
+		}
+	}
+}
+
+// A panic in a hook of the request frees its place.
+func TestPanicInHookFreesThePlace(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true, func(server *http.Server) { server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1} })
+	fresh := transport.NewFresh(s.like, true)
+	defer fresh.CloseIdleConnections()
+	for _, hook := range []func(httptrace.GotConnInfo){nil, func(httptrace.GotConnInfo) { panic("hook") }, nil} {
+		send := func() {
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: hook})
+			got, _, err := post(ctx, fresh, s.URL, false)
+			require.NoError(t, err)
+			assert.Equal(t, "HTTP/2.0 1", got)
+		}
+		if hook == nil {
+			send()
+		} else {
+			assert.PanicsWithValue(t, "hook", send)
 		}
 	}
 }
