@@ -231,7 +231,7 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 	withdrawal, err := p.Client.Loans.WithdrawInvoice(o.key(ctx, "withdraw"), loan, // no money moves yet
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if known == lending.OutcomeUnknown && lending.OutcomeOf(err) == lending.OutcomeRejected && !lending.NextOf(err).Retry {
-		return p.lostConfirmation(ctx, o, loan)
+		return p.lostConfirmation(ctx, o, loan, err)
 	}
 	if err != nil {
 		return false, err
@@ -268,7 +268,14 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 
 // lostConfirmation leaves a key that a restored log does not know to a person: the service can refuse the withdrawal
 // because it is confirmed already. Nothing is sent.
-func (p *Partner) lostConfirmation(ctx context.Context, o Order, loan lending.LoanID) (confirmed bool, err error) {
+func (p *Partner) lostConfirmation(ctx context.Context, o Order, loan lending.LoanID, refused error) (confirmed bool, err error) {
+	known, err := p.outcome(ctx, o, "confirm")
+	if err != nil || known == lending.OutcomeDone {
+		return err == nil, err
+	}
+	if known != lending.OutcomeUnknown { // the withdrawal needed the lock, and a read has told the log
+		return false, refused
+	}
 	ctx = idempotency.WithCheck(o.key(ctx, "confirm"), func(context.Context) (idempotency.Verdict, error) {
 		return idempotency.NeedsReview("the service refuses to begin the withdrawal, perhaps because it is confirmed"), nil
 	})
