@@ -18,7 +18,8 @@ import (
 func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
 	s := l.settings()
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call}
-	k.target = &target{client: call.Client(), ids: idsOf(call), body: call.Body(), isConfirmed: s.IsConfirmed}
+	k.target = s.targetOf(call.Client(), idsOf(call))
+	k.target.body = call.Body()
 	k.route = call.Method() + " " + call.Route()
 	if !call.IsRaw() { // else the body can be anything
 		k.row = rowOf(k.route)
@@ -240,7 +241,7 @@ func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 	known, err := k.index.about(ctx, id)
 	switch {
 	case errors.Is(err, errReading):
-		return false, k.refuse(Error{kind: ErrInDoubt, cause: err, RetryAfter: time.Second})
+		return false, k.refuse(stillReading)
 	case err != nil:
 		return false, k.unsaved(err)
 	}

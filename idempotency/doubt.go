@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -63,9 +62,9 @@ func (s *settings) endOther(
 	switch {
 	case !owns:
 	case entry.State == store.NeedsReview:
-		f.why = strings.TrimPrefix(d.History.decided().Why, restoredWhy)
+		f.why = d.History.decided().Why
 	default: // the entry has the ids for the read
-		of := &target{client: client, ids: d.Request.IDs, isConfirmed: s.IsConfirmed}
+		of := s.targetOf(client, d.Request.IDs)
 		if f, err = s.find(ctx, entry.Key, rowOf(d.Request.Route), of, d, max(1, d.Send.Adds)); err != nil {
 			return recheck(idle, s.MaxLateness), err
 		}

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -15,7 +16,10 @@ import (
 func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
 	late := k.MaxLateness - idle // the time in which an execution or a read can still be late
 	f, err := k.find(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errReading):
+		return nil, k.refuse(stillReading)
+	case err != nil:
 		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err, RetryAfter: recheck(idle, k.MaxLateness)})
 	}
 	own := ownCall{

@@ -50,6 +50,9 @@ type part struct {
 // on with the read.
 const errReading = redact.Text("after Log.Restored each process reads the whole log once, and this read goes on")
 
+// stillReading refuses a call that ends with errReading.
+var stillReading = Error{kind: ErrInDoubt, cause: errReading, RetryAfter: time.Second}
+
 func readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errReading

@@ -154,6 +154,13 @@ func TestFirstReadOfALargeLogIsNamed(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		o := newOrder(service)
 		restored(t, fake.Must(idempotency.NewLog(entries, nil)), copyOfAnHourAgo())
+		bubble.Elapse(time.Minute)
+		doubtful := o
+		added := service.AddCustomer(lendingtest.Customer{Email: "new@example.com"})
+		doubtful.customer = fake.Must(lending.ParseCustomerID(added.ID))
+		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+		require.NoError(t, doubtful.creates(t, other)("known", accepted))
+		require.ErrorIs(t, doubtful.creates(t, other)("doubtful"), idempotency.ErrInDoubt)
 		bubble.Elapse(maxLateness)
 		entries.list = func() error {
 			bubble.Elapse(time.Minute)
@@ -163,7 +170,13 @@ func TestFirstReadOfALargeLogIsNamed(t *testing.T) {
 		for _, key := range []string{"reads", "waits"} {
 			go func() { called <- o.rename(t, client, key, key) }()
 		}
-		for range 2 {
+		go func() {
+			ctx, stop := context.WithTimeout(withKey(t.Context(), "doubtful"), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.Create(ctx, doubtful.request(), nil)
+			called <- err
+		}()
+		for range 3 {
 			err := <-called
 			require.ErrorIs(t, err, idempotency.ErrInDoubt)
 			require.ErrorContains(t, err, "reads the whole log once, and this read goes on; retry after 1s")

@@ -128,7 +128,7 @@ func (s *settings) contradicted(ctx context.Context, key string, f finding, d *e
 	if err != nil || client == nil || row.byEmail() || !row.canContradict(f, &d.Send) {
 		return err
 	}
-	after, err := checks[row.reads].read(ctx, &target{client: client, ids: d.Request.IDs, isConfirmed: s.IsConfirmed})
+	after, err := checks[row.reads].read(ctx, s.targetOf(client, d.Request.IDs))
 	switch {
 	case lending.OutcomeOf(err) == lending.OutcomeRejected: // the check can tell nothing more
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -375,11 +376,11 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 	return d.next(entry, store.Forgotten, entry.Lock)
 }
 
-const restoredWhy = "the store was restored from a copy, and does not know whether the mutation was sent: "
-
+// reviewed returns the reason of a review. It can be the reason of an earlier review.
 func (d *entryData) reviewed(why string) string {
-	if d.Send.AfterRestore {
-		why = restoredWhy + why
+	const restored = "the store was restored from a copy, and does not know whether the mutation was sent: "
+	if d.Send.AfterRestore && !strings.HasPrefix(why, restored) {
+		why = restored + why
 	}
 	return why
 }

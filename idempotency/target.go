@@ -26,6 +26,10 @@ type target struct {
 	isConfirmed func(lending.AdvanceProjection) bool // see [Options]
 }
 
+func (s *settings) targetOf(client *lending.Client, ids ids) *target {
+	return &target{client: client, ids: ids, isConfirmed: s.IsConfirmed}
+}
+
 // idsOf returns the ids in the path and the query, and the customer id in the body.
 func idsOf(call *lending.MutationCall) ids {
 	named, rest := ids{}, call.Route()
