@@ -267,7 +267,8 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 }
 
 // lostConfirmation leaves a key that a restored log does not know to a person: the service can refuse the withdrawal
-// because it is confirmed already. Nothing is sent.
+// because it is confirmed already. Nothing is sent, unless a read of another replica shows at this moment that nothing was
+// confirmed: then the service refuses the password.
 func (p *Partner) lostConfirmation(ctx context.Context, o Order, loan lending.LoanID, refused error) (confirmed bool, err error) {
 	known, err := p.outcome(ctx, o, "confirm")
 	if err != nil || known == lending.OutcomeDone {

@@ -62,8 +62,8 @@ const (
 	minRequests = 50
 )
 
-// A dial that takes slowDial has company of another: behind a load balancer a single instance may be dead. A dial ends
-// after maxDial, also at a proxy that never answers.
+// After slowDial another dial begins beside the first: behind a load balancer a single instance may be dead. A dial
+// ends after maxDial, also at a proxy that never answers.
 const (
 	slowDial = 2 * time.Second
 	maxDial  = 30 * time.Second
@@ -170,8 +170,9 @@ func (s *shared) dial(d *dialing, address string) {
 func (s *shared) beginLocked(c *conn) {
 	c.most = s.mostLocked()
 	if !c.isHTTP2 {
-		s.speaks.Store(1)                        // and net/http ends c after its request
-		time.AfterFunc(time.Second, s.closeIdle) // no request may take c: all have ended
+		s.speaks.Store(1)
+		// net/http ends c after its request. If all requests ended during the dial, none takes c.
+		time.AfterFunc(time.Second, s.closeIdle)
 		return
 	}
 	s.speaks.Store(2)
@@ -260,10 +261,14 @@ func (s *shared) roundTrip(c *conn, n int32, r *http.Request) (*http.Response, e
 
 // got calls the hook, which asks a store of the caller for permission. A panic there frees the place.
 func (c *conn) got(trace *httptrace.ClientTrace, n int32) {
-	after := c.Release
-	defer func() { after() }()
+	hasReturned := false
+	defer func() {
+		if !hasReturned {
+			c.Release()
+		}
+	}()
 	trace.GotConn(httptrace.GotConnInfo{Conn: c.below, Reused: n != 1})
-	after = func() {}
+	hasReturned = true
 }
 
 // closeIdle closes the connections without requests.

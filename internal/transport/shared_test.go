@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
@@ -145,6 +146,12 @@ var (
 	goAway        = []byte{0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 )
 
+// listen has handle serve connections of HTTP/2, and returns the address.
+func (s *service) listen(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	return "https://" + wire.ListenRaw(t, func(conn net.Conn) { handle(tls.Server(conn, s.TLS)) })
+}
+
 // TestServiceThatTakesNoRequest ends each request. A request dials again only while others take what it waited for.
 func TestServiceThatTakesNoRequest(t *testing.T) {
 	t.Parallel()
@@ -166,32 +173,19 @@ func TestServiceThatTakesNoRequest(t *testing.T) {
 			defer cancel()
 			var connections atomic.Int32
 			s := serve(t, true)
-			listener, err := tls.Listen("tcp", "127.0.0.1:0", s.TLS)
-			require.NoError(t, err)
-			var serving sync.WaitGroup
-			serving.Go(func() {
-				for {
-					conn, err := listener.Accept()
-					if err != nil {
-						return
-					}
-					connections.Add(1)
-					serving.Go(func() {
-						defer conn.Close()
-						_, _ = conn.Write(test.frames)
-						if !test.closes {
-							context.AfterFunc(ctx, func() { _ = conn.Close() })
-							_, _ = io.Copy(io.Discard, conn)
-						}
-					})
+			address := s.listen(t, func(conn net.Conn) {
+				connections.Add(1)
+				_, _ = conn.Write(test.frames)
+				if !test.closes {
+					context.AfterFunc(ctx, func() { _ = conn.Close() })
+					_, _ = io.Copy(io.Discard, conn)
 				}
 			})
 			fresh := transport.NewFresh(s.like, true)
 			errs := make(chan error, requests)
 			for range requests {
 				go func() {
-					send := new(transport.Send).Start(ctx)
-					_, _, err := post(send, fresh, "https://"+listener.Addr().String(), false)
+					_, _, err := post(new(transport.Send).Start(ctx), fresh, address, false)
 					errs <- err
 				}()
 			}
@@ -200,8 +194,6 @@ func TestServiceThatTakesNoRequest(t *testing.T) {
 			}
 			assert.LessOrEqual(t, connections.Load(), int32(2*requests))
 			fresh.CloseIdleConnections()
-			require.NoError(t, listener.Close())
-			serving.Wait()
 		})
 	}
 }
@@ -319,28 +311,17 @@ func TestConnectionWithoutRequestEnds(t *testing.T) {
 func TestUnusableConnectionEnds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, true)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", s.TLS)
-	require.NoError(t, err)
 	const requests = 50
 	ended := make(chan struct{}, 2*requests) // a request that misses the end of its dial has another
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = conn.Write(slices.Concat(emptySettings, goAway))
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-				ended <- struct{}{}
-			}()
-		}
-	}()
+	address := s.listen(t, func(conn net.Conn) {
+		_, _ = conn.Write(slices.Concat(emptySettings, goAway))
+		_, _ = io.Copy(io.Discard, conn)
+		ended <- struct{}{}
+	})
 	fresh := transport.NewFresh(s.like, true)
 	defer fresh.CloseIdleConnections()
 	for range requests {
-		_, _, err := post(new(transport.Send).Start(t.Context()), fresh, "https://"+listener.Addr().String(), false)
+		_, _, err := post(new(transport.Send).Start(t.Context()), fresh, address, false)
 		require.Error(t, err)
 	}
 	lost := time.After(6 * time.Second) // net/http notices that no PING is answered
@@ -351,7 +332,6 @@ func TestUnusableConnectionEnds(t *testing.T) {
 			t.Fatal("a connection is open")
 		}
 	}
-	require.NoError(t, listener.Close())
 }
 
 // A place that becomes free goes to a request that waits, while another connection cannot be had.

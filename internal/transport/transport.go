@@ -50,7 +50,8 @@ type Fresh struct {
 	calls  chan struct{}   // an element for each request over HTTP/2
 }
 
-// maxCalls is the largest number of requests over HTTP/2 at once. Most services allow 100 or more on a connection.
+// maxCalls is the largest number of requests over HTTP/2 at once. A burst of them needs a single connection at most
+// services, which take 100 or more.
 const maxCalls = 90
 
 // NewFresh returns a transport with the limits and the TLS of like.
