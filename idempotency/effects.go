@@ -47,7 +47,7 @@ func (e *effect) UnmarshalJSON(text []byte) (err error) {
 }
 
 func readLock(text []byte) (d lockData, err error) {
-	d.unknown, err = decode(text, &d)
+	d.unknown, err = decode(text, &d, &d.Format)
 	return d, err
 }
 

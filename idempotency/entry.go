@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"encoding/json"
 	"maps"
 	"strings"
 	"time"
@@ -100,7 +99,7 @@ type snapshot struct {
 }
 
 func readData(text []byte) (d entryData, err error) {
-	d.unknown, err = decode(text, &d)
+	d.unknown, err = decode(text, &d, &d.Format)
 	if err == nil && d.Request.Route == "" {
 		err = store.ErrCorrupt
 	}
@@ -110,15 +109,12 @@ func readData(text []byte) (d entryData, err error) {
 	return d, err
 }
 
-// decode decodes the data of an entry into value. The error of an entry of a newer release names
-// the release.
-func decode(text []byte, value any) (format.Unknown, error) {
-	var of struct {
-		Format format.Version `json:"format"`
-	}
+// decode decodes the data of an entry into value, which has the version. The error of an entry of a newer release
+// names the release, also if other members have new types.
+func decode(text []byte, value any, version *format.Version) (format.Unknown, error) {
 	unknown, err := format.Decode(text, value)
-	if json.Unmarshal(text, &of) == nil && of.Format > formatVersion {
-		return unknown, of.Format.Check(formatVersion, "the entry")
+	if *version > formatVersion {
+		return unknown, version.Check(formatVersion, "the entry")
 	}
 	if err != nil {
 		err = store.ErrCorrupt

@@ -153,7 +153,7 @@ func (o *operator) read(ctx context.Context) (d instructions, err error) {
 	at := time.Now()
 	entry, err := o.entries.Load(ctx, o.key)
 	if err == nil && entry != nil {
-		d.unknown, err = decode(entry.Data, &d)
+		d.unknown, err = decode(entry.Data, &d, &d.Format)
 		d.revision, d.age = entry.Revision, entry.Age
 		for _, i := range []*Instruction{d.Pause, d.Restore} {
 			if i != nil {
