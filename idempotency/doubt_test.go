@@ -199,7 +199,9 @@ func TestRejectedResendsEndInReview(t *testing.T) {
 		bubble.Elapse(time.Hour)
 		require.ErrorIs(t, cancel(), idempotency.ErrNeedsReview)
 		assert.LessOrEqual(t, len(service.Requests())-arrived, 6)
-		assert.Equal(t, time.Since(begun), fake.Must(log.Keys(t.Context(), doubtful))[0].Age)
+		key := fake.Must(log.Keys(t.Context(), doubtful))[0]
+		assert.Equal(t, time.Since(begun), key.Age)
+		assert.Regexp(t, "^the service rejects every resend, and no", key.Why)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,13 +30,13 @@ var checks = map[reads]struct {
 
 // seen returns the snapshot of records: the count and the UUIDs.
 func seen[T interface{ Raw() json.RawMessage }](records ...T) snapshot {
-	s := snapshot{Count: len(records)}
+	ids := map[string]bool{}
 	for _, record := range records {
-		s.IDs = append(s.IDs, uuidsIn(string(record.Raw()))...)
+		for _, id := range uuidsIn(string(record.Raw())) {
+			ids[id] = true
+		}
 	}
-	slices.Sort(s.IDs)
-	s.IDs = slices.Compact(s.IDs)
-	return s
+	return snapshot{Count: len(records), IDs: slices.Sorted(maps.Keys(ids))}
 }
 
 // single returns the snapshot of a record that can exist once. An empty object is no record.

@@ -178,6 +178,8 @@ func TestAnswerIsReplaced(t *testing.T) {
 		assert.Equal(r.t, []any{http.StatusTeapot, "xa=b{}"}, []any{answer.status, answer.body})
 		assert.Equal(r.t, []int{0, 1}, []int{r.Executed(route), r.Arrived(route)})
 		assert.Equal(r.t, http.StatusTeapot, r.Requests()[0].Status)
+		answer = r.post("/api/Communication/post-messages/x", `{}`) // the service reads the body of a known user first
+		assert.Equal(r.t, "x{}", answer.body)
 		r.Answer(route, nil)
 		r.post("/api/Communication/post-messages/x", `{}`).refused(bad, invalid, "applicationId InvalidGuid")
 	})

@@ -77,6 +77,20 @@ func TestCodesInAnHour(t *testing.T) {
 	}
 }
 
+func TestErrorTellsThatTheCodeWasWrong(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(_ context.Context, challenge lending.Challenge) (string, error) {
+				if challenge.Attempt > 1 {
+					return "", errDown
+				}
+				return "wrong", nil
+			}
+		})
+		require.ErrorContains(t, read(t.Context(), client), "InvalidTwoFactorCode")
+	})
+}
+
 func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, func(c *lending.Credentials) {
