@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -103,6 +104,9 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 		},
 		{"verification panics", nil, &tls.Config{
 			InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error { panic(planted) },
+		}, "a function of WithTLS failed: panic with a string"},
+		{"verification of the certificates panics", nil, &tls.Config{
+			RootCAs: own.Pool, VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { panic(planted) },
 		}, "a function of WithTLS failed: panic with a string"},
 		{
 			"clock panics", nil, &tls.Config{RootCAs: own.Pool, Time: func() time.Time { panic(planted) }},
