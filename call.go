@@ -118,10 +118,40 @@ func (c *call) judge(result reflect.Value) error {
 	if err := c.failure(); err != nil {
 		return err
 	}
-	if c.isCheck() && !c.shows() {
+	if c.idempotency == idempotencyCheck && !c.shows() {
 		return c.failed(errNoValue)
 	}
 	return c.lost(c.request.proof.decode(&c.answer, c.request.effect, result))
+}
+
+// failure returns the error of a response that is no success, nil for a success.
+func (c *call) failure() error {
+	if !isSuccess(c.answer.StatusCode) {
+		return c.refusal()
+	}
+	return c.lost(c.request.proof.doubt(&c.answer))
+}
+
+// lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.
+func (c *call) lost(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	e := c.failed(cause)
+	if e.Outcome == OutcomeDone && c.key == nil { // whole, and no repetition decodes it; a layer checks or asks a person
+		e.said = &Next{Person: true}
+	}
+	return e
+}
+
+// shows reports whether the 2xx answer to a check shows records, or their absence: a gateway in
+// maintenance can answer with an empty response. [WithMissing] replaces the assumption about 204.
+func (c *call) shows() bool {
+	if c.answer.StatusCode == http.StatusNoContent {
+		measured, ok := c.settings.missing[c.request.path]
+		return measured == http.StatusNoContent || !ok && c.request.noneIs204
+	}
+	return c.answer.StatusCode == http.StatusOK && len(c.answer.content().body) > 0
 }
 
 // takeKey moves the key from ctx to the call, so that no call on the way has the key. It

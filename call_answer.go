@@ -2,6 +2,7 @@ package lending
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -247,3 +248,37 @@ func missing(result reflect.Value) *shapeError {
 }
 
 var withParts = reflect.TypeFor[interface{ missing() *shapeError }]()
+
+type captureKey struct{}
+
+// capture is a Response to fill, and the captures of the contexts around.
+type capture struct {
+	into  *Response
+	outer *capture
+}
+
+// keep fills everything that captures.
+func (c *capture) keep(answer Response) {
+	for ; c != nil; c = c.outer {
+		*c.into = answer
+	}
+}
+
+// captured returns the captures to fill, emptied; nil if nobody wants the response.
+func captured(ctx context.Context) *capture {
+	c, _ := ctx.Value(captureKey{}).(*capture)
+	c.keep(Response{})
+	return c
+}
+
+// CaptureResponse returns a context whose calls fill into with the last response of the service,
+// also after an error. Use the context for a single call at a time. A Response that ctx captures
+// into already is filled as well, so that an observer and its caller can both capture. If into is
+// nil, CaptureResponse returns ctx.
+func CaptureResponse(ctx context.Context, into *Response) context.Context {
+	if into == nil {
+		return ctx
+	}
+	outer, _ := ctx.Value(captureKey{}).(*capture)
+	return context.WithValue(ctx, captureKey{}, &capture{into, outer})
+}

@@ -245,13 +245,10 @@ func (x *exchange) isOver() bool {
 	return ok && !time.Now().Before(at)
 }
 
-// isCheck reports whether the call is a read that checks a mutation.
-func (x *exchange) isCheck() bool { return x.idempotency == idempotencyCheck }
-
 // transport returns the client's own transport for fresh connections if the request may share none.
 func (x *exchange) transport() http.RoundTripper {
 	s := x.settings
-	if s.fresh != nil && (x.request.effect == Mutation || x.isCheck() || s.fresh.SpeaksHTTP2()) {
+	if s.fresh != nil && (x.request.effect == Mutation || x.idempotency == idempotencyCheck || s.fresh.SpeaksHTTP2()) {
 		return s.fresh
 	}
 	return s.http.Transport

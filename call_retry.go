@@ -192,26 +192,23 @@ func isTransient(resp *http.Response, err error) bool {
 	return false
 }
 
-// failure returns the error of a response that is no success, nil for a success.
-func (x *exchange) failure() error {
-	if !isSuccess(x.answer.StatusCode) {
-		cause := x.err
-		switch {
-		case cause != nil:
-		case x.wantsBody():
-			e := x.failed(errNeedsBody)
-			e.said = &Next{}
-			return e
-		case x.request.effect == Mutation && x.outcome() == OutcomeRejected && !x.hasVerdict():
-			cause = hidden("a gateway may have refused the request: the answer is "+x.answer.kind()+", no problem record", verdict.ErrGateway)
-		case x.isEmptyNotFound() && !x.isMissing():
-			cause = hidden(x.hintMissing(), verdict.ErrEmptyNotFound)
-		case len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html":
-			cause = errHTML
-		}
-		return x.failed(cause)
+// refusal returns the error of a response without a status of success.
+func (x *exchange) refusal() error {
+	cause := x.err
+	switch {
+	case cause != nil:
+	case x.wantsBody():
+		e := x.failed(errNeedsBody)
+		e.said = &Next{}
+		return e
+	case x.request.effect == Mutation && x.outcome() == OutcomeRejected && !x.hasVerdict():
+		cause = hidden("a gateway may have refused the request: the answer is "+x.answer.kind()+", no problem record", verdict.ErrGateway)
+	case x.isEmptyNotFound() && !x.isMissing():
+		cause = hidden(x.hintMissing(), verdict.ErrEmptyNotFound)
+	case len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html":
+		cause = errHTML
 	}
-	return x.lost(x.request.proof.doubt(&x.answer))
+	return x.failed(cause)
 }
 
 // wantsBody reports whether the service refuses the null of an optional request record: a 415, which
@@ -251,16 +248,6 @@ func (x *exchange) isMissing() bool {
 	return ok && x.request.effect == Read && x.answer.StatusCode == status && x.err == nil && len(x.answer.Body) == 0
 }
 
-// shows reports whether the 2xx answer to a check shows records, or their absence: a gateway in
-// maintenance can answer with an empty response. [WithMissing] replaces the assumption about 204.
-func (x *exchange) shows() bool {
-	if x.answer.StatusCode == http.StatusNoContent {
-		measured, ok := x.settings.missing[x.request.path]
-		return measured == http.StatusNoContent || !ok && x.request.noneIs204
-	}
-	return x.answer.StatusCode == http.StatusOK && len(x.answer.content().body) > 0
-}
-
 // hintMissing names the option for an empty 404.
 func (x *exchange) hintMissing() string {
 	for read, path := range readRoutes {
@@ -269,18 +256,6 @@ func (x *exchange) hintMissing() string {
 		}
 	}
 	return "the answer is empty, as of an unknown path"
-}
-
-// lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.
-func (x *exchange) lost(cause error) error {
-	if cause == nil {
-		return nil
-	}
-	e := x.failed(cause)
-	if e.Outcome == OutcomeDone && x.key == nil { // whole, and no repetition decodes it; a layer checks or asks a person
-		e.said = &Next{Person: true}
-	}
-	return e
 }
 
 // failed returns the error of the call in its current state.

@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -344,37 +343,3 @@ func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // MarshalJSON writes [Response.String].
 func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
-
-type captureKey struct{}
-
-// capture is a Response to fill, and the captures of the contexts around.
-type capture struct {
-	into  *Response
-	outer *capture
-}
-
-// keep fills everything that captures.
-func (c *capture) keep(answer Response) {
-	for ; c != nil; c = c.outer {
-		*c.into = answer
-	}
-}
-
-// captured returns the captures to fill, emptied; nil if nobody wants the response.
-func captured(ctx context.Context) *capture {
-	c, _ := ctx.Value(captureKey{}).(*capture)
-	c.keep(Response{})
-	return c
-}
-
-// CaptureResponse returns a context whose calls fill into with the last response of the service,
-// also after an error. Use the context for a single call at a time. A Response that ctx captures
-// into already is filled as well, so that an observer and its caller can both capture. If into is
-// nil, CaptureResponse returns ctx.
-func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	if into == nil {
-		return ctx
-	}
-	outer, _ := ctx.Value(captureKey{}).(*capture)
-	return context.WithValue(ctx, captureKey{}, &capture{into, outer})
-}

@@ -180,43 +180,6 @@ func (e *ArgumentError) Error() string {
 	return b.String()
 }
 
-// checks collects the broken rules of a call's arguments.
-type checks struct {
-	prefix  string // of the record under check, for example "[3]."
-	fields  []FieldError
-	secrets int // among fields: required, and missing
-}
-
-// checker is a request record with rules.
-type checker interface{ check(c *checks) }
-
-func (c *checks) add(field, code, message string) {
-	c.fields = append(c.fields, FieldError{Field: c.prefix + field, Message: message, Code: code})
-}
-
-// that adds a failure unless ok.
-func (c *checks) that(ok bool, field, code, message string) {
-	if !ok {
-		c.add(field, code, message)
-	}
-}
-
-// secret adds a failure unless ok: a required secret is missing.
-func (c *checks) secret(ok bool, field string) {
-	if !ok {
-		c.secrets++
-		c.add(field, CodeRequired, "must not be empty")
-	}
-}
-
-// err returns the collected failures as an error, nil if there are none.
-func (c *checks) err(method, route string) error {
-	if len(c.fields) == 0 {
-		return nil
-	}
-	return &ArgumentError{Method: method, Route: route, Fields: c.fields}
-}
-
 func argumentError(field, code, message string) error {
 	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
 }

@@ -17,17 +17,7 @@ import (
 // Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
 func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
 	s := l.settings()
-	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call}
-	k.target = s.targetOf(call.Client(), idsOf(call))
-	k.target.body = call.Body()
-	k.route = call.Method() + " " + call.Route()
-	if !call.IsRaw() { // else the body can be anything
-		k.row = rowOf(k.route)
-		if lock := k.row.lockFor(k.target.ids); lock != "" {
-			k.lock = hashed(s.stored(lock))
-		}
-		k.safeToRepeat = k.safeToRepeat || s.repeats(k.route)
-	}
+	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, route: call.Method() + " " + call.Route()}
 	if s.serves(call.Account()) {
 		s.clients.LoadOrStore(call.Account(), call.Client())
 	}
@@ -60,6 +50,21 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	return answer, k.record(ctx, answer, err)
 }
 
+// aim sets the fields that a replay of a recorded response does not need.
+func (k *keyedCall) aim() {
+	body := k.call.Body()
+	k.target = k.targetOf(k.call.Client(), idsOf(k.call, body))
+	k.target.body = body
+	if k.call.IsRaw() { // the body can be anything
+		return
+	}
+	k.row = rowOf(k.route)
+	if lock := k.row.lockFor(k.target.ids); lock != "" {
+		k.lock = hashed(k.stored(lock))
+	}
+	k.safeToRepeat = k.safeToRepeat || k.repeats(k.route)
+}
+
 // reviewIsNews is how long the calls of a key in review are logged as warnings. Two passes of package orders
 // fall into this time.
 const reviewIsNews = 2 * time.Minute
@@ -87,8 +92,12 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 	if k.entry.State == store.Sent && k.nonce == k.data.Send.Nonce { // an earlier turn of this call has saved the entry
 		return nil, nil
 	}
+	isRecorded := hasHappened(k.entry.State) && k.hasAnswer()
+	if !isRecorded || k.acceptsRecorded || k.data.isCorrectable() {
+		k.aim()
+	}
 	var restored *Instruction
-	k.inDoubt, k.isUnknown = false, k.entry.State != store.Done && k.entry.State != store.Forgotten
+	k.inDoubt, k.isUnknown = false, !hasHappened(k.entry.State)
 	if k.isUnknown {
 		if restored, err = k.restart(ctx, &k.entry, &k.data); err != nil {
 			return nil, k.unsaved(err)
@@ -109,11 +118,11 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 	case store.Free:
 		return nil, k.prepare(ctx, "")
 	case store.Done, store.Forgotten:
-		if k.hasAnswer() {
+		if isRecorded {
 			if err := k.useVerdict(ctx); err != nil {
 				return nil, err
 			}
-			return k.replay(ctx, ActionReplayed)
+			return k.replay(ctx, ActionReplayed), nil
 		}
 		k.data.Doubt.Happened = true
 	case store.Sent:

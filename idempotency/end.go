@@ -95,7 +95,10 @@ func (k *keyedCall) recordFound(ctx context.Context, f finding) (*lending.Respon
 	if err := k.save(ctx, k.data.keeps(k.entry.Lock, now.State), now); err != nil {
 		return nil, k.unsaved(err)
 	}
-	return k.replay(ctx, ActionRebuilt)
+	if !k.hasAnswer() {
+		return nil, k.refuse(Error{kind: ErrAnswerLost})
+	}
+	return k.replay(ctx, ActionRebuilt), nil
 }
 
 // resend prepares a resend: at once after the first send, and then after growing pauses.

@@ -25,8 +25,8 @@ type keyedCall struct {
 	*settings
 	keyOptions
 	call   *lending.MutationCall
-	route  string // the method and path template
-	row    route
+	route  string      // the method and path template
+	row    route       // this field and the next two: see aim
 	target *target     // the input of the checks
 	lock   string      // the hash of the lock; "" for no lock
 	entry  store.Entry // the last loaded or saved entry
@@ -59,28 +59,20 @@ func (k *keyedCall) answer() *lending.Response {
 // [lending.CaptureResponse].
 const header = "Lending-Idempotency"
 
-func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Response, error) {
-	if !k.hasAnswer() {
-		return nil, k.refuse(Error{kind: ErrAnswerLost})
-	}
+func (k *keyedCall) replay(ctx context.Context, action string) *lending.Response {
 	if k.data.Response.Rebuilt {
 		action = ActionRebuilt
 	}
 	answer := k.answer()
 	answer.Header.Set(header, action)
 	k.call.Observe(ctx, action, nil)
-	return answer, nil
-}
-
-func (k *keyedCall) current() *store.Entry {
-	entry := k.entry
-	entry.Age += time.Since(k.loaded)
-	return &entry
+	return answer
 }
 
 func (k *keyedCall) save(ctx context.Context, lock string, now line) error {
-	unsaved, data := k.data, &k.data
-	data.change(k.current(), now)
+	unsaved, data, from := k.data, &k.data, k.entry
+	from.Age += time.Since(k.loaded)
+	data.change(&from, now)
 	next := data.next(&k.entry, now.State, lock)
 	if err := k.store.Save(ctx, next); err != nil {
 		k.data = unsaved

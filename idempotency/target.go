@@ -31,7 +31,7 @@ func (s *settings) targetOf(client *lending.Client, ids ids) *target {
 }
 
 // idsOf returns the ids in the path and the query, and the customer id in the body.
-func idsOf(call *lending.MutationCall) ids {
+func idsOf(call *lending.MutationCall, body []byte) ids {
 	named, rest := ids{}, call.Route()
 	for _, arg := range call.Args() {
 		_, rest, _ = strings.Cut(rest, "{")
@@ -49,7 +49,7 @@ func idsOf(call *lending.MutationCall) ids {
 		CustomerID lending.CustomerID `json:"customerId"`
 	}
 	// A bulk request can have several customers.
-	if all := slices.Compact(listed[application](call.Body())); len(all) == 1 && !all[0].CustomerID.IsZero() {
+	if all := slices.Compact(listed[application](body)); len(all) == 1 && !all[0].CustomerID.IsZero() {
 		named["customerId"] = all[0].CustomerID.String()
 	}
 	return named

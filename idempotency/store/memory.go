@@ -38,7 +38,6 @@ func (e savedEntry) loaded(now time.Time) Entry {
 	entry := e.Entry
 	entry.Data = slices.Clone(entry.Data)
 	entry.Age = now.Sub(e.at)
-	entry.Position = PositionAt(e.number, e.Key)
 	return entry
 }
 
@@ -128,7 +127,9 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 			return page, nil
 		}
 		size += len(saved.Data)
-		page = append(page, saved.loaded(now))
+		entry := saved.loaded(now)
+		entry.Position = PositionAt(saved.number, saved.Key)
+		page = append(page, entry)
 	}
 	return page, nil
 }
