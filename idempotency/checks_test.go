@@ -405,17 +405,14 @@ func TestEmptyObjectIsNoCustomer(t *testing.T) {
 		client := process()
 		service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, `{}`))
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		create := func() error {
-			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
-			return err
-		}
-		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		err := create()
+		create := creation(t, client, fake.Ada())
+		require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
+		err := create("the/key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		assert.NotContains(t, err.Error(), "other fields have changed", "nothing has changed")
 		assert.ErrorContains(t, err, "no read shows the mutation")
 		bubble.Elapse(maxLateness)
-		require.NoError(t, create())
+		require.NoError(t, create("the/key"))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
@@ -425,12 +422,9 @@ func TestCheckTriesAFewIDsOnly(t *testing.T) {
 	for count, want := range map[int]error{16: nil, 17: idempotency.ErrAnswerLost} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 			client := process()
-			create := func() error {
-				_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
-				return err
-			}
+			create := creation(t, client, fake.Ada())
 			service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
-			require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+			require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 			uuids := []string{service.Snapshot().Customers[0].ID}
 			for len(uuids) < count {
 				uuids = append(uuids, uuid.NewString())
@@ -438,10 +432,10 @@ func TestCheckTriesAFewIDsOnly(t *testing.T) {
 			body := fake.Must(json.Marshal(map[string]any{"ids": uuids}))
 			service.Answer(fake.EmailRoute, wire.Answer(http.StatusOK, string(body)))
 			if want != nil {
-				require.ErrorIs(t, create(), idempotency.ErrInDoubt)
+				require.ErrorIs(t, create("the/key"), idempotency.ErrInDoubt)
 				bubble.Elapse(maxLateness)
 			}
-			require.ErrorIs(t, create(), want)
+			require.ErrorIs(t, create("the/key"), want)
 		})
 	}
 }
@@ -500,32 +494,25 @@ func TestSecondReadOfACheckCanLag(t *testing.T) {
 // Neither shows an application.
 func TestCustomerThatReadsDoNotShowYetHasNoApplications(t *testing.T) {
 	for _, test := range []struct {
-		name     string
-		fault    lendingtest.Fault
-		again    error // of the call after the reads have caught up
-		executed int
+		name  string
+		fault lendingtest.Fault
+		again error // of the call after the reads have caught up
 	}{
-		{"request lost", lendingtest.Fault{ResetBefore: true}, idempotency.ErrInDoubt, 1},
-		{"answer lost", lendingtest.Fault{ResetAfter: true}, nil, 1},
+		{"request lost", lendingtest.Fault{ResetBefore: true}, idempotency.ErrInDoubt},
+		{"answer lost", lendingtest.Fault{ResetAfter: true}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, _ *idempotency.Log) {
 				client := process()
-				customer := fake.Must(client.Applications.CreateCustomer(
-					lending.WithIdempotencyKey(t.Context(), "customer"), fake.Newcomer()))
-				create := func() error {
-					request := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
-					ctx := lending.WithIdempotencyKey(t.Context(), "application")
-					_, err := client.Applications.Create(ctx, request, nil)
-					return err
-				}
+				customer := fake.Must(client.Applications.CreateCustomer(withKey(t.Context(), "customer"), fake.Newcomer()))
+				create := order{service: service, customer: customer.ID}.creates(t, client)
 				service.Fail(createApplicationRoute, test.fault)
-				require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+				require.ErrorIs(t, create("application"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(2 * time.Second)
-				require.ErrorIs(t, create(), test.again)
+				require.ErrorIs(t, create("application"), test.again)
 				bubble.Elapse(maxLateness)
-				require.NoError(t, create())
-				assert.Equal(t, test.executed, service.Executed(createApplicationRoute))
+				require.NoError(t, create("application"))
+				assert.Equal(t, 1, service.Executed(createApplicationRoute))
 			}, lendingtest.WithReadLag(time.Second))
 		})
 	}

@@ -3,7 +3,6 @@ package idempotency_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -50,40 +49,31 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 	})
 }
 
-// TestMutationLaterThanMaxLatenessHappensTwice shows the meaning of MaxLateness: the service executes a
-// mutation twice if the first execution is later.
-func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
-	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
-		t.Run(fmt.Sprint(late), func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-				o := newOrder(service)
-				create := o.creates(t, process())
-				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
-				require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
-				bubble.Elapse(maxLateness)
-				require.NoError(t, create("the/key"))
-				require.NoError(t, service.Wait(t.Context()))
-				want := 1
-				if late > maxLateness {
-					want = 2
-				}
-				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[o.customer.String()])
-			})
-		})
-	}
-}
-
-// TestRejectedResendStaysInDoubt: a mutation was sent, lost its answer and is sent
+// TestFailedResendStaysInDoubt: a mutation was sent, lost its answer and is sent
 // again may have happened the first time, or happen yet, whatever becomes of the second.
-func TestRejectedResendStaysInDoubt(t *testing.T) {
+func TestFailedResendStaysInDoubt(t *testing.T) {
+	refused := func(status int) func(*lendingtest.Service, *tampered) lending.Option {
+		return func(service *lendingtest.Service, _ *tampered) lending.Option {
+			service.Fail(renameRoute, lendingtest.Fault{Status: status})
+			return nil
+		}
+	}
+	notSaved := func(isDone bool) func(*lendingtest.Service, *tampered) lending.Option {
+		return func(_ *lendingtest.Service, entries *tampered) lending.Option {
+			entries.failOnce(isDone, store.Sent)
+			return nil
+		}
+	}
 	for _, test := range []struct {
 		name   string
-		second func(*lendingtest.Service) lending.Option
+		second func(*lendingtest.Service, *tampered) lending.Option
+		want   error
+		state  store.State
 	}{
-		{"refused", refusesName(http.StatusBadRequest)},
-		{"without a token", refusesName(http.StatusUnauthorized)},
-		{"too often", refusesName(http.StatusTooManyRequests)},
-		{"no connection", func(service *lendingtest.Service) lending.Option {
+		{"refused", refused(http.StatusBadRequest), lending.ErrOutcomeUnknown, store.InDoubt},
+		{"without a token", refused(http.StatusUnauthorized), lending.ErrOutcomeUnknown, store.InDoubt},
+		{"too often", refused(http.StatusTooManyRequests), lending.ErrOutcomeUnknown, store.InDoubt},
+		{"no connection", func(service *lendingtest.Service, _ *tampered) lending.Option {
 			refuses := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				if strings.Contains(r.URL.Path, "update-application-name") {
 					return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
@@ -91,52 +81,22 @@ func TestRejectedResendStaysInDoubt(t *testing.T) {
 				return service.Transport().RoundTrip(r)
 			})
 			return lending.WithHTTPClient(&http.Client{Transport: refuses})
-		}},
+		}, lending.ErrOutcomeUnknown, store.InDoubt},
+		{"no save", notSaved(false), idempotency.ErrStore, store.InDoubt},
+		{"a save that says that it failed", notSaved(true), idempotency.ErrStore, store.Sent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
-				o, client := newOrder(service), process()
-				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
-					lending.WithIdempotencyKey(t.Context(), "name-2")
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
-				_, err := client.Applications.UpdateName(older, o.application, "Old")
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				_, err = process(test.second(service)).Applications.UpdateName(older, o.application, "Old")
+				require.ErrorIs(t, o.rename(t, client, "name-1", "Old"), lending.ErrOutcomeUnknown)
+				err := o.rename(t, processWith(t, service, log, test.second(service, entries)), "name-1", "Old")
+				require.ErrorIs(t, err, test.want)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				inDoubt := fake.Must(log.Keys(t.Context(), doubtful))
 				require.Len(t, inDoubt, 1)
-				assert.Equal(t, store.InDoubt, inDoubt[0].State)
-				_, err = client.Applications.UpdateName(newer, o.application, "New")
-				require.ErrorIs(t, err, idempotency.ErrLocked, "the older one would overwrite it")
-			})
-		})
-	}
-}
-
-func refusesName(status int) func(*lendingtest.Service) lending.Option {
-	return func(service *lendingtest.Service) lending.Option {
-		service.Fail(renameRoute, lendingtest.Fault{Status: status})
-		return nil
-	}
-}
-
-// TestStoreFailureBeforeResendStaysInDoubt either.
-func TestStoreFailureBeforeResendStaysInDoubt(t *testing.T) {
-	for _, isDone := range []bool{false, true} {
-		t.Run(fmt.Sprint("the save is done: ", isDone), func(t *testing.T) {
-			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-				o := newOrder(service)
-				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
-					lending.WithIdempotencyKey(t.Context(), "name-2")
-				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
-				_, err := client.Applications.UpdateName(older, o.application, "Old")
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				entries.failOnce(isDone, store.Sent)
-				_, err = client.Applications.UpdateName(older, o.application, "Old")
-				require.ErrorIs(t, err, idempotency.ErrStore)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				_, err = client.Applications.UpdateName(newer, o.application, "New")
-				require.ErrorIs(t, err, idempotency.ErrLocked)
+				assert.Equal(t, test.state, inDoubt[0].State)
+				require.ErrorIs(t, o.rename(t, client, "name-2", "New"), idempotency.ErrLocked, "the older one would overwrite it")
 			})
 		})
 	}
@@ -284,15 +244,12 @@ func TestResendAfterWithCheckMakesANewCheck(t *testing.T) {
 func TestRecordOfAnotherProgramIsTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
 		client, user := process(), fake.Newcomer()
-		create := func() error {
-			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "customer"), user)
-			return err
-		}
+		create := creation(t, client, user)
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, create("customer"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
-		require.ErrorIs(t, create(), idempotency.ErrNeedsReview, "there was one before")
+		require.ErrorIs(t, create("customer"), idempotency.ErrNeedsReview, "there was one before")
 
 		loan := service.AddLoan(lendingtest.Loan{})
 		confirm := func() error {
