@@ -129,9 +129,7 @@ func TestReusedKeyTellsTheOutcome(t *testing.T) {
 		}, store.NeedsReview, lending.OutcomeUnknown},
 		{"not happened", lost, unknown, func(ctx context.Context, log *idempotency.Log, _ func() error) error {
 			bubble.Elapse(maxLateness)
-			return log.Resolve(ctx, "the/key", idempotency.Resolution{
-				By: "Grace", Why: "asked the service", Verdict: idempotency.NotHappened(),
-			})
+			return log.Resolve(ctx, "the/key", says(idempotency.NotHappened()))
 		}, store.Free, lending.OutcomeNotSent},
 	} {
 		t.Run(test.name, func(t *testing.T) {

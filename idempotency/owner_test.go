@@ -195,9 +195,7 @@ func TestDoubtThatAnotherHasEndedIsOver(t *testing.T) {
 		bubble.Elapse(maxLateness)
 		entries.save = func(store.Entry) error {
 			entries.save = nil // once
-			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{
-				By: "ada", Why: "looked it up", Verdict: idempotency.NotHappened(),
-			})
+			return log.Resolve(t.Context(), "the/key", says(idempotency.NotHappened()))
 		}
 		service.Fail(renameRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		_, err = client.Applications.UpdateName(ctx, o.application, "New")

@@ -187,10 +187,7 @@ func TestUploadNeedsNoResponse(t *testing.T) {
 		service.Fail(submit, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, upload("lost"), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, upload("lost"), idempotency.ErrNeedsReview)
-		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{
-			By: "ada", Why: "seen",
-			Verdict: idempotency.Happened(nil),
-		}))
+		require.NoError(t, log.Resolve(t.Context(), "lost", says(idempotency.Happened(nil))))
 		require.NoError(t, upload("lost"))
 		require.NoError(t, upload("swept"))
 		bubble.Elapse(31 * 24 * time.Hour)

@@ -39,10 +39,7 @@ func TestResolveEndsAReview(t *testing.T) {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
 		}
 		resolve := func(v idempotency.Verdict) error {
-			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{
-				By: "ada", Why: "asked the customer",
-				Verdict: v,
-			})
+			return log.Resolve(t.Context(), "the/key", says(v))
 		}
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError), "there is no such command")
 		service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
@@ -382,16 +379,13 @@ func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
 			withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				service.Fail(createApplicationRoute, test.fault)
-				create := func(ctx context.Context) error {
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, "the/key"), o.request(), nil)
-					return err
-				}
-				require.ErrorIs(t, create(t.Context()), lending.ErrOutcomeUnknown)
+				create := o.creates(t, client)
+				require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(maxLateness)
 				service.Fail(fake.ListRoute, test.reads)
 				err := log.Resolve(t.Context(), "the/key", says(idempotency.NotHappened()))
 				assert.Equal(t, test.want, catalog.Refused(t, err))
-				require.NoError(t, create(t.Context()))
+				require.NoError(t, create("the/key"))
 				assert.Equal(t, 1, service.Executed(createApplicationRoute))
 			})
 		})
