@@ -93,7 +93,7 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 		return nil, nil
 	}
 	isRecorded := hasHappened(k.entry.State) && k.hasAnswer()
-	if !isRecorded || k.acceptsRecorded || k.data.isCorrectable() {
+	if !isRecorded || k.acceptsRecorded || k.data.isCorrectable() || !k.data.Request.Frozen { // the last: a damaged entry
 		k.aim()
 	}
 	var restored *Instruction
