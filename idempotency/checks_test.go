@@ -398,6 +398,25 @@ func TestReplacedApplicantCountsForNobody(t *testing.T) {
 	})
 }
 
+// TestRawCallHasNoCheck has a call of Client.Do lose its response. Its body can be anything, so a person decides.
+func TestRawCallHasNoCheck(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+		client, o := process(), newOrder(service)
+		create := func() error {
+			_, err := client.Do(withKey(t.Context(), "the/key"), lending.RawRequest{
+				Effect: lending.Mutation, Method: http.MethodPost, Path: "/api/Application/create-application", Body: o.request(),
+			})
+			return err
+		}
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, create(), idempotency.ErrNeedsReview)
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+		assert.Zero(t, service.Arrived(fake.ListRoute))
+	})
+}
+
 // TestEmptyObjectIsNoCustomer has a service that answers {} if no customer has the address: the
 // customer is created, and is not there when the request is lost.
 func TestEmptyObjectIsNoCustomer(t *testing.T) {

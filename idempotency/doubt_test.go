@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -49,6 +50,29 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 	})
 }
 
+// TestMutationLaterThanMaxLatenessHappensTwice shows the meaning of MaxLateness: the service executes a
+// mutation twice if the first execution is later.
+func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
+	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				o := newOrder(service)
+				create := o.creates(t, process())
+				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
+				require.ErrorIs(t, create("the/key"), lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				require.NoError(t, create("the/key"))
+				require.NoError(t, service.Wait(t.Context()))
+				want := 1
+				if late > maxLateness {
+					want = 2
+				}
+				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[o.customer.String()])
+			})
+		})
+	}
+}
+
 // TestFailedResendStaysInDoubt: a mutation was sent, lost its answer and is sent
 // again may have happened the first time, or happen yet, whatever becomes of the second.
 func TestFailedResendStaysInDoubt(t *testing.T) {
@@ -90,7 +114,11 @@ func TestFailedResendStaysInDoubt(t *testing.T) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 				require.ErrorIs(t, o.rename(t, client, "name-1", "Old"), lending.ErrOutcomeUnknown)
-				err := o.rename(t, processWith(t, service, log, test.second(service, entries)), "name-1", "Old")
+				resends := client
+				if option := test.second(service, entries); option != nil {
+					resends = processWith(t, service, log, option)
+				}
+				err := o.rename(t, resends, "name-1", "Old")
 				require.ErrorIs(t, err, test.want)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				inDoubt := fake.Must(log.Keys(t.Context(), doubtful))

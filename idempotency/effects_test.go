@@ -145,6 +145,21 @@ func TestReadsThatLagDoNotTakeTheFirstForTheSecond(t *testing.T) {
 	}
 }
 
+// TestReadsThatLagDoNotClaimAWithdrawal is the README's way through two withdrawals: the second
+// is lost, and only the first has moved money.
+func TestReadsThatLagDoNotClaimAWithdrawal(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process newClient, log *idempotency.Log) {
+		confirm := withdrawals(t, service, process())
+		require.NoError(t, confirm("first"))
+		service.Fail(confirmRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, confirm("second"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(2 * time.Second)
+		require.Error(t, confirm("second"), "it has not happened")
+		assert.Len(t, fake.Must(log.Keys(t.Context(), doubtful)), 1)
+		assert.Equal(t, 1, service.Executed(confirmRoute))
+	}, lendingtest.WithReadLag(time.Second))
+}
+
 // TestVerdictOfAPersonIsRemembered has a person say that the first of two mutations happened,
 // while reads do not show it yet.
 func TestVerdictOfAPersonIsRemembered(t *testing.T) {

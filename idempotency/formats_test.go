@@ -21,25 +21,33 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestEntryOfANewerReleaseIsLeftAlone has an older replica meet an entry that a newer release has
-// written. The replica sends nothing, changes nothing and names the release.
-func TestDamagedEntryDoesNotEndTheProcess(t *testing.T) {
-	for _, member := range []string{`"frozen":true,`, `"ids":{`, `"response":{`} {
+// TestDamagedEntryIsNotSentAgain has the entry of a done key lose a member. The next call returns the response
+// if the entry has one, and sends nothing.
+func TestDamagedEntryIsNotSentAgain(t *testing.T) {
+	for member, want := range map[string]error{
+		`"frozen":true,`: nil, `"ids":{`: nil, `"response":{`: idempotency.ErrAnswerLost,
+	} {
 		t.Run(member, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-				create := newOrder(service).creates(t, client)
-				require.NoError(t, create("order/key"))
+				create := newOrder(service).createsID(t, client)
+				first := fake.Must(create("order/key"))
 				entry := *fake.Must(entries.Load(t.Context(), ":order/key"))
 				require.Contains(t, string(entry.Data), member)
 				entry.Data = []byte(strings.Replace(string(entry.Data), member, strings.Replace(member, `"`, `"lost`, 1), 1))
 				require.NoError(t, entries.Save(t.Context(), entry))
-				_ = create("order/key")
+				again, err := create("order/key")
+				require.ErrorIs(t, err, want)
+				if want == nil {
+					assert.Equal(t, first, again)
+				}
 				assert.Equal(t, 1, service.Executed(createApplicationRoute))
 			})
 		})
 	}
 }
 
+// TestEntryOfANewerReleaseIsLeftAlone has an older replica meet an entry that a newer release has
+// written. The replica sends nothing, changes nothing and names the release.
 func TestEntryOfANewerReleaseIsLeftAlone(t *testing.T) {
 	for _, newer := range []string{`"format":3`, `"format":3,"request":"of another form"`} {
 		withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {

@@ -369,8 +369,18 @@ func TestConflictRestartsTheCall(t *testing.T) {
 // TestLostEntryIsWrittenAgain has the store lose the entry of a mutation that is on its way: the log keeps
 // the answer, or the doubt.
 func TestLostEntryIsWrittenAgain(t *testing.T) {
-	for _, want := range []error{nil, lending.ErrOutcomeUnknown} {
-		t.Run(fmt.Sprint(want), func(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		lose func(context.Context, *tampered)
+		want error
+	}{
+		{"a response", func(_ context.Context, entries *tampered) { entries.Store = store.NewMemory() }, nil},
+		{"a lost response", func(ctx context.Context, entries *tampered) {
+			sent := fake.Must(entries.Load(ctx, ":lost"))
+			fake.Must(entries.Replace(ctx, []store.Entry{{Key: sent.Key, Revision: sent.Revision}}))
+		}, lending.ErrOutcomeUnknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				create := newOrder(service).createsID(t, client)
 				saves := 0
@@ -379,12 +389,13 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 					require.Less(t, saves, 10, "it goes on for ever")
 					return nil
 				}
-				lose := func() { entries.Store = store.NewMemory() }
-				service.Fail(createApplicationRoute, lendingtest.Fault{Reached: lose, ResetAfter: want != nil})
+				service.Fail(createApplicationRoute, lendingtest.Fault{
+					Reached: func() { test.lose(t.Context(), entries) }, ResetAfter: test.want != nil,
+				})
 				first, err := create("lost")
-				require.ErrorIs(t, err, want)
+				require.ErrorIs(t, err, test.want)
 				second := fake.Must(create("lost"))
-				if want == nil {
+				if test.want == nil {
 					assert.Equal(t, first, second)
 				}
 				assert.Equal(t, 1, service.Executed(createApplicationRoute))
