@@ -48,8 +48,7 @@ func (l *OrderLock) Lock(ctx context.Context, order string) (unlock func(), err 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	// Another isolation level keeps the snapshot, too.
-	tx, err := l.pool().BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	tx, err := l.pool().BeginTx(ctx, pgx.TxOptions{BeginQuery: beginLock})
 	unlock = func() {
 		if tx != nil {
 			ending, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -75,5 +74,9 @@ func (l *OrderLock) Lock(ctx context.Context, order string) (unlock func(), err 
 	return nil, err
 }
 
-const tryLock = `SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true) = '0'
-AND pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended($1::text, 0))`
+const (
+	// Another isolation level keeps the snapshot. The timeout ends in the same message, so that it cannot
+	// pass in between.
+	beginLock = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0"
+	tryLock   = "SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended($1::text, 0))"
+)

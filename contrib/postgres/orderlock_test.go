@@ -88,7 +88,7 @@ func TestOrderLockDelaysNothing(t *testing.T) {
 	url := database(t)
 	admin := connect(t, url)
 	pool := connect(t, url, func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "50ms"
+		c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "1ms"
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
 	})
 	lock := fake.Must(lendingpostgres.NewOrderLock(pool, "shop"))
