@@ -42,6 +42,7 @@ type Options struct {
 	// IsConfirmed reports whether a record of [lending.LoansService.Withdrawals] is a confirmed withdrawal. Set
 	// IsConfirmed if the service lists a withdrawal from its start: otherwise a start that is executed late looks like
 	// the confirmation. The checks and the audit then read the whole list, and count these records only. nil counts all.
+	// IsConfirmed must not wait: it has no context, and delays the end of the call.
 	IsConfirmed func(lending.AdvanceProjection) bool
 
 	// Formerly are earlier names, addresses or users of the account, and with replicas the next one too,

@@ -87,12 +87,14 @@ func TestRefusedWithdrawalOfALostConfirmation(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		says     idempotency.Verdict // about the confirmation
+		isLifted bool                // the refusal, before the person decides
 		confirms int
 		want     order.State
 	}{
-		{"it happened", idempotency.Happened(nil), 0, order.Done},
-		{"it did not happen", idempotency.NotHappened(), 0, order.Over},
-		{"too many requests", idempotency.Verdict{}, 1, order.Done},
+		{"it happened", idempotency.Happened(nil), false, 0, order.Done},
+		{"it did not happen", idempotency.NotHappened(), false, 0, order.Over},
+		{"it did not happen, and the loan is enabled again", idempotency.NotHappened(), true, 1, order.Done},
+		{"too many requests", idempotency.Verdict{}, false, 1, order.Done},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBackend(t, "", func(b *backend) {
@@ -118,12 +120,19 @@ func TestRefusedWithdrawalOfALostConfirmation(t *testing.T) {
 				b.run(2, 30*time.Minute)
 				says("withdraw", idempotency.NotHappened())
 				if test.confirms > 0 {
-					setEnabled(true)
-					b.service.Fail(onboarding.Withdraw, lendingtest.Fault{Status: http.StatusTooManyRequests})
 					b.password = func(_ int, loan string) string { return b.service.OTP(loan) }
 				}
+				isRefusedForNow := test.confirms > 0 && !test.isLifted
+				if isRefusedForNow {
+					setEnabled(true)
+					b.service.Fail(onboarding.Withdraw, lendingtest.Fault{Status: http.StatusTooManyRequests})
+				}
+				withdrawals := b.service.Arrived(onboarding.Withdraw)
 				b.run(2, 30*time.Minute)
-				if test.confirms == 0 {
+				if !isRefusedForNow {
+					assert.Equal(b, withdrawals+1, b.service.Arrived(onboarding.Withdraw), "once until the person decides")
+					setEnabled(test.isLifted)
+					b.run(2, 10*time.Minute)
 					says("confirm", test.says)
 					b.run(2, 30*time.Minute)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/orders"
 )
 
@@ -85,11 +86,15 @@ func (p *Partner) mayHaveLoan(ctx context.Context, o Order) bool {
 	return err != nil || status == loanOpened
 }
 
-// outcome tells whether a mutation of the order has happened, as far as the log knows.
+// outcome tells whether a mutation of the order has happened, as far as the log knows. While a person decides about the
+// mutation, nothing is sent.
 func (p *Partner) outcome(ctx context.Context, o Order, mutation string) (lending.Outcome, error) {
 	recorded, err := p.Log.Lookup(ctx, o.ID+"/"+mutation)
-	if err != nil {
+	switch {
+	case err != nil:
 		return lending.OutcomeUnknown, err
+	case recorded.State == store.NeedsReview:
+		return lending.OutcomeUnknown, fmt.Errorf("key %q: %w: %s", recorded.Key, idempotency.ErrNeedsReview, recorded.Why)
 	}
 	return recorded.Outcome, nil
 }
@@ -243,7 +248,8 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 		}
 		// The date is that of the order: with time.Now() each try would be another request. The password
 		// may differ from try to try, since the log does not compare secrets.
-		_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), *withdrawal,
+		// The recorded request differs after lostConfirmation.
+		_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(idempotency.AcceptRecorded(o.key(ctx, "confirm")), *withdrawal,
 			lending.WithdrawInvoiceRequestData{DateUTC: o.Accepted, OTP: password})
 		return err == nil, err
 	}
@@ -267,8 +273,8 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 }
 
 // lostConfirmation leaves a key that a restored log does not know to a person: the service can refuse the withdrawal
-// because it is confirmed already. Nothing is sent, unless a read of another replica shows at this moment that nothing was
-// confirmed: then the service refuses the password.
+// because it is confirmed already. Nothing is sent, unless a replica without a lock ends the doubt at this moment: then
+// the service refuses the password, and no money moves.
 func (p *Partner) lostConfirmation(ctx context.Context, o Order, loan lending.LoanID, refused error) (confirmed bool, err error) {
 	known, err := p.outcome(ctx, o, "confirm")
 	if err != nil || known == lending.OutcomeDone {
