@@ -32,9 +32,10 @@ type Order struct {
 	Version     int                   // of the row: see Table.Save
 
 	// How the order goes on after a rejection: each new attempt has its own key.
-	Exists    bool // the service has the customer already
-	Offers    int  // offers that have expired
-	Passwords int  // one-time passwords that were wrong, replaced or expired
+	Exists    bool            // the service has the customer already
+	Offers    int             // offers that have expired
+	Expired   lending.OfferID // the last of them
+	Passwords int             // one-time passwords that were wrong, replaced or expired
 }
 
 // State is the state of an order.
@@ -63,6 +64,8 @@ func (o Order) key(ctx context.Context, mutation string) context.Context {
 	return lending.WithIdempotencyKey(ctx, o.ID+"/"+mutation)
 }
 
+const offerExpired = "OfferExpired"
+
 // attempts is how many offers may expire, or passwords be wrong, until the order is over.
 const attempts = 3
 
@@ -73,7 +76,7 @@ func (o *Order) End(err error) {
 	switch code := codeOf(err); {
 	case code == "DuplicateEmail":
 		o.Exists = true
-	case code == "OfferExpired" && o.Offers+1 < attempts:
+	case code == offerExpired && o.Offers+1 < attempts:
 		o.Offers++ // a new key: the application is processed again
 	case code == "InvalidOtp" && o.Passwords+1 < attempts:
 		o.Passwords++ // a new key: the service sends another password

@@ -101,6 +101,18 @@ var ends = []struct {
 		state: order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1,
 	},
 	{
+		name:    "offer expired, and the response of the next processing lost",
+		prepare: func(b *backend) { b.loseAnotherProcessing() },
+		state:   order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1,
+	},
+	{
+		name: "the same, with a decision after hours", prepare: func(b *backend) {
+			b.service.SetDecision(lendingtest.Decision{After: 2 * time.Hour})
+			b.loseAnotherProcessing()
+		},
+		state: order.Done, counts: map[string]int{onboarding.Process: 2}, stops: 1, lasts: 4 * time.Hour,
+	},
+	{
 		name: "offer expired each time", prepare: func(b *backend) { b.expireAt(onboarding.Sign, -1) },
 		state: order.Over, reason: "OfferExpired", stops: 3,
 		counts: with(before(onboarding.Sign), onboarding.Process, 3),
@@ -402,6 +414,12 @@ func (b *backend) expireAt(route string, times int) {
 		id := b.service.Snapshot().Applications[0].ID
 		b.service.UpdateApplication(id, func(a *lendingtest.Application) { a.Offer.ExpiresUTC.Time = b.service.Now() })
 	}})
+}
+
+func (b *backend) loseAnotherProcessing() {
+	b.expireAt(onboarding.Sign, 1)
+	b.service.Fail(onboarding.Process, lendingtest.Fault{})
+	b.service.Fail(onboarding.Process, lendingtest.Fault{ResetAfter: true})
 }
 
 // resend is the customer, who has the service send another password.

@@ -106,7 +106,7 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 	if err != nil {
 		return o, fmt.Errorf("customer: %w", err)
 	}
-	application, processed, err := p.apply(ctx, o, customer)
+	application, err := p.apply(ctx, o, customer)
 	if o.Application = application; err != nil {
 		return o, fmt.Errorf("application: %w", err)
 	}
@@ -117,10 +117,14 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 		o.State, o.Reason = Over, status
 		return o, nil
 	}
-	if err := p.offer(ctx, o, processed); err != nil {
+	offer, err := p.offer(ctx, o)
+	if err != nil {
 		return o, fmt.Errorf("offer: %w", err) // under review, perhaps for days; an event ends the wait
 	}
 	if err := p.approve(ctx, o); err != nil {
+		if codeOf(err) == offerExpired {
+			o.Expired = offer
+		}
 		return o, fmt.Errorf("approval: %w", err)
 	}
 	loan, err := p.findLoan(ctx, customer, o.Application)
@@ -141,11 +145,12 @@ func (p *Partner) Onboard(ctx context.Context, o Order) (Order, error) {
 // publishes no list: your contract names the statuses.
 var isFinal = map[string]bool{"Declined": true, "Cancelled": true}
 
-// isProcessed has the statuses that an application without a loan can have after a processing, in the same way.
-// The check must be right at any later time.
-var isProcessed = map[string]bool{
-	"Under Review": true, "Declined": true, "Offer Ready": true, "In Approval": true,
-}
+// isProcessed has the statuses that an application can have after each processing, in the same way, and hasOffer those with
+// an offer, which can be the offer of an earlier processing. The check must be right at any later time.
+var (
+	isProcessed = map[string]bool{"Under Review": true, "Declined": true, loanOpened: true}
+	hasOffer    = map[string]bool{"Offer Ready": true, "In Approval": true}
+)
 
 // loanOpened is the status of an application with a loan, in the same way.
 const loanOpened = "Loan Opened"
@@ -173,39 +178,46 @@ func (p *Partner) customer(ctx context.Context, o Order) (lending.CustomerID, er
 }
 
 // apply creates the application of an order, and has it processed.
-func (p *Partner) apply(
-	ctx context.Context, o Order, customer lending.CustomerID,
-) (application lending.ApplicationID, processed lending.OfferID, err error) {
-	application, err = p.Client.Applications.Create(o.key(ctx, "create-application"), lending.ApplicationRequest{
+func (p *Partner) apply(ctx context.Context, o Order, customer lending.CustomerID) (lending.ApplicationID, error) {
+	application, err := p.Client.Applications.Create(o.key(ctx, "create-application"), lending.ApplicationRequest{
 		CustomerID:   customer,
 		BusinessName: "Lovelace Analytics",
 		BusinessZip:  "94105",
 	}, nil)
 	if err != nil {
-		return application, processed, err
+		return application, err
 	}
 	if _, err := p.Client.Applications.AddOrUpdateBankingData(o.key(ctx, "banking-data"), application, bankData(), nil); err != nil {
-		return application, processed, err
+		return application, err
 	}
-	// An expired offer needs another processing, with its own key. An application with a loan needs none.
+	// An expired offer needs another processing, with its own key.
 	process := p.checked(ctx, o, fmt.Sprint("process/", o.Offers), func(ctx context.Context) (bool, error) {
 		status, err := p.Client.Applications.Status(ctx, application)
-		return status == loanOpened || o.Offers == 0 && isProcessed[status], err
+		if err != nil || !hasOffer[status] || o.Offers == 0 {
+			return isProcessed[status] || hasOffer[status], err
+		}
+		offer, err := p.findOffer(ctx, application)
+		return offer != o.Expired, err
 	})
-	processed, err = p.Client.Applications.Process(process, application)
-	return application, processed, err
+	_, err = p.Client.Applications.Process(process, application)
+	return application, err
 }
 
 // offer waits for the offer. After another processing, the expired offer stays until the decision.
-func (p *Partner) offer(ctx context.Context, o Order, processed lending.OfferID) error {
+func (p *Partner) offer(ctx context.Context, o Order) (lending.OfferID, error) {
+	offer, err := p.findOffer(ctx, o.Application)
+	if err == nil && o.Offers > 0 && offer == o.Expired {
+		err = errors.New("the expired offer is still there")
+	}
+	return offer, err
+}
+
+func (p *Partner) findOffer(ctx context.Context, application lending.ApplicationID) (lending.OfferID, error) {
 	type record struct {
 		ID lending.OfferID `json:"id"` // not published
 	}
-	offer, err := lending.As[record](p.Client.Applications.Offer(ctx, o.Application, nil))
-	if err == nil && o.Offers > 0 && offer.ID != processed && !processed.IsZero() {
-		err = errors.New("the expired offer is still there")
-	}
-	return err
+	offer, err := lending.As[record](p.Client.Applications.Offer(ctx, application, nil))
+	return offer.ID, err
 }
 
 // findLoan finds the loan of the application. A read needs no key.
