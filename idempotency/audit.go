@@ -46,7 +46,7 @@ const (
 // AuditOptions are the options of [Log.Audit]. All are required.
 type AuditOptions struct {
 	// From and To choose the owners: the customers, applications and loans in the requests of the keys
-	// whose last change is not before From, and before To.
+	// with a change in their history that is not before From, and before To.
 	From, To time.Time
 	Client   *lending.Client // makes the reads
 }
@@ -97,25 +97,25 @@ func (l *Log) AuditDaily(ctx context.Context, client *lending.Client) (next time
 	s, now := l.settings(), time.Now()
 	a := audit{settings: s, wait: auditWait, yield: func(Difference) bool { return true }}
 	a.Client, a.To = client, now.Add(-s.MaxLateness) // reads show the changes before
-	var since time.Time
 	err = s.audits.change(ctx, func(i *instructions) {
-		if next = i.Turn.Add(auditEvery).Sub(now); next <= 0 {
-			since, i.Turn = i.Audited, now
+		i.Daily = cmp.Or(i.Daily, &daily{Turn: auditEvery, Audited: auditEvery + s.MaxLateness})
+		a.From = now.Add(-i.Daily.Audited - maxSaveTime) // an age is older than its read: no key falls between two audits
+		if next = max(0, auditEvery-i.Daily.Turn); next == 0 {
+			i.Daily.Turn = 0
 		}
 	})
 	if err != nil || next > 0 {
 		return next, storeError(err)
 	}
-	if since.IsZero() {
-		since = a.To.Add(-auditEvery)
-	}
-	a.From = since.Add(-maxSaveTime) // an age is older than its read: no key falls between two audits
 	err = a.run(ctx)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
 	failed := s.audits.change(ctx, func(i *instructions) {
-		if next, i.Audited = auditEvery, a.To; err != nil {
-			next, i.Audited, i.Turn = 0, since, time.Time{}
+		switch lasted := time.Since(now); {
+		case err == nil:
+			next, i.Daily = auditEvery, &daily{Turn: lasted, Audited: s.MaxLateness + lasted}
+		case i.Daily != nil:
+			i.Daily.Turn = auditEvery
 		}
 	})
 	return next, cmp.Or(err, storeError(failed))
@@ -191,7 +191,7 @@ func (a *audit) choose(ctx context.Context) ([]string, error) {
 		if unread != nil {
 			return a.report(Difference{Kind: Unread, Keys: []string{entry.Key}, Why: unread.Error()})
 		}
-		if !at.Before(a.From) && at.Before(a.To) {
+		if d.changedIn(entry, a.From, a.To) {
 			a.result.Keys++
 			if entry.State != store.Free && (!row.adds || row.isOne) {
 				a.result.NotAuditable[d.Request.Route]++

@@ -42,7 +42,7 @@ type AuditResult struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	Ended  time.Time `json:"ended"`
-	Keys   int       `json:"keys"`   // with their last change between From and To
+	Keys   int       `json:"keys"`   // with a change between From and To
 	Owners int       `json:"owners"` // in the requests of these keys
 
 	Found       map[DifferenceKind]int `json:"found,omitempty"`       // the number of differences
@@ -118,6 +118,16 @@ func (d *entryData) claims(entry *store.Entry) (all []claim) {
 		all = append(all, c)
 	}
 	return all
+}
+
+// changedIn reports whether the key of an entry changed from the time from on, and before to. [Log.Sweep] and others save
+// a key again much later.
+func (d *entryData) changedIn(entry *store.Entry, from, to time.Time) bool {
+	changes, now := append(d.History.changes(entry.Age), Change{Age: entry.Age}), time.Now()
+	return slices.ContainsFunc(changes, func(c Change) bool {
+		at := now.Add(-c.Age)
+		return !at.Before(from) && at.Before(to)
+	})
 }
 
 // hasUnknown reports whether the mutation may have made records of which the log knows neither number nor owner.

@@ -575,7 +575,7 @@ func TestAuditAfterARestore(t *testing.T) {
 	})
 }
 
-// TestAuditReadsTheOwnersOfItsPeriod has keys of three days.
+// TestAuditReadsTheOwnersOfItsPeriod has keys of three days, which Sweep saves again a month later.
 func TestAuditReadsTheOwnersOfItsPeriod(t *testing.T) {
 	inBooks(t, func(b *books) {
 		b.service.Fail("GET /api/Application/update-application-name/{applicationId}",
@@ -598,13 +598,18 @@ func TestAuditReadsTheOwnersOfItsPeriod(t *testing.T) {
 		to := time.Now()
 		b.apply(b.client, "later")
 		bubble.Elapse(time.Hour)
-		for _, err := range b.log.Audit(b.Context(), idempotency.AuditOptions{From: from, To: to, Client: b.client}) {
-			require.NoError(b, err)
+		for range 2 {
+			for _, err := range b.log.Audit(b.Context(), idempotency.AuditOptions{From: from, To: to, Client: b.client}) {
+				require.NoError(b, err)
+			}
+			result := fake.Must(b.log.Audited(b.Context()))
+			assert.Equal(b, 1, result.Owners)
+			assert.Equal(b, 2, result.Keys)
+			assert.Equal(b, time.Now().UTC(), result.Ended)
+			bubble.Elapse(31 * 24 * time.Hour)
+			fake.Must(b.log.Sweep(b.Context()))
+			fake.Must(b.client.Loans.Get(b.Context(), b.loan)) // renews the token
 		}
-		result := fake.Must(b.log.Audited(b.Context()))
-		assert.Equal(b, 1, result.Owners)
-		assert.Equal(b, 2, result.Keys)
-		assert.Equal(b, time.Now().UTC(), result.Ended)
 	})
 }
 
@@ -657,6 +662,31 @@ func TestAuditThatDoesNotEndHasNoResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAuditDailyWithAnotherClock has a replica whose clock is a year ahead make an audit.
+func TestAuditDailyWithAnotherClock(t *testing.T) {
+	var audited store.Entry
+	inBooks(t, func(b *books) {
+		bubble.Elapse(365 * 24 * time.Hour)
+		fake.Must(b.client.Loans.Get(b.Context(), b.loan)) // renews the token
+		fake.Must(b.log.AuditDaily(b.Context(), b.client))
+		audited = fake.Must(loaded(b.entries, "!audit"))
+	})
+	inBooks(t, func(b *books) {
+		audited.Revision = 0
+		require.NoError(b, b.entries.Save(b.Context(), audited))
+		b.withdraw(b.client)
+		b.withdraw(b.other)
+		wait := fake.Must(b.log.AuditDaily(b.Context(), b.client))
+		assert.InDelta(b, 24*time.Hour, wait, float64(time.Minute))
+		bubble.Elapse(wait)
+		fake.Must(b.client.Loans.Get(b.Context(), b.loan)) // renews the token
+		assert.Equal(b, 24*time.Hour, fake.Must(b.log.AuditDaily(b.Context(), b.client)))
+		result := fake.Must(b.log.Audited(b.Context()))
+		assert.Equal(b, map[idempotency.DifferenceKind]int{idempotency.Unexplained: 1}, result.Found)
+		assert.InDelta(b, 24*time.Hour, result.To.Sub(result.From), float64(10*time.Minute))
+	})
 }
 
 // TestAuditDailyRunsInOneReplica has replicas for two days. One of them ends during an audit, and another is killed.

@@ -49,14 +49,19 @@ type instructions struct {
 
 	Heirs map[string]string `json:"heirs,omitempty"` // by former account, the account of its group: see united
 
-	Audit   *AuditResult `json:"audit,omitempty"`  // of the last audit
-	Audited time.Time    `json:"audited,omitzero"` // the end of the period of the last daily audit
-	Turn    time.Time    `json:"turn,omitzero"`    // when a replica began a daily audit
+	Audit *AuditResult `json:"audit,omitempty"` // of the last audit
+	Daily *daily       `json:"daily,omitempty"`
 
 	unknown  format.Unknown
 	at       time.Time // of the read, or a little earlier
 	revision int64     // of the entry; 0 for a missing entry
 	age      time.Duration
+}
+
+// daily has ages by the clock of the store: the clocks of the replicas can differ.
+type daily struct {
+	Turn    time.Duration `json:"turn,omitempty"`    // since a replica began a daily audit
+	Audited time.Duration `json:"audited,omitempty"` // since the end of the period of the last one that has ended
 }
 
 // restored returns the instruction of [Log.Restored] with its age at now, or nil if none is in force.
@@ -159,6 +164,10 @@ func (o *operator) read(ctx context.Context) (d instructions, err error) {
 			if i != nil {
 				i.Age += entry.Age
 			}
+		}
+		if d.Daily != nil {
+			d.Daily.Turn += entry.Age
+			d.Daily.Audited += entry.Age
 		}
 	}
 	d.at = at

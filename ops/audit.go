@@ -41,6 +41,9 @@ func (d *desk) audit(r *http.Request, _ string, o order) (what string, n int, er
 	if opts.From, err = timeIn("from", o.From); err == nil && o.To != "" {
 		opts.To, err = timeIn("to", o.To)
 	}
+	if len(o.To) == len(time.DateOnly) { // the day is in the period
+		opts.To = opts.To.AddDate(0, 0, 1)
+	}
 	if err != nil {
 		return what, 0, err
 	}

@@ -32,6 +32,8 @@ func TestAuditIsShownToEverybody(t *testing.T) {
 	})
 	b.refused(http.StatusBadRequest, "api/audit", map[string]any{"from": "yesterday"})
 	b.refused(http.StatusBadRequest, "api/audit", map[string]any{"from": "2026-01-02", "to": "2026-01-01"})
+	assert.JSONEq(t, `{"done":0}`, b.act("api/audit", map[string]any{"from": "2026-01-31", "to": "2026-01-31"}))
+	assert.Contains(t, b.read("api/audit"), `"from":"2026-01-31T00:00:00Z","to":"2026-02-01T00:00:00Z"`)
 	from := time.Now().UTC().Add(-time.Hour).Format(time.DateTime)
 	to := time.Now().UTC().Add(time.Hour).Format(time.DateTime) // the key has changed just now
 	assert.JSONEq(t, `{"done":1}`, b.act("api/audit", map[string]any{"from": from, "to": to}))

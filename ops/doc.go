@@ -25,7 +25,7 @@
 //	POST api/resume                                     {}
 //	POST api/restored                                   {"since","for","claim"}: the store is a copy of the time since; pauses the log
 //	GET  api/audit                                      the result of the last audit; {} before the first
-//	POST api/audit                                      {"from","to"}: makes an audit, which ends with the request
+//	POST api/audit                                      {"from","to"}: makes an audit, with the day of a date in to; ends with the request
 //	GET  api/inboxes/{inbox}?event=&after=&limit=       a page of dead letters, newest first
 //	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
 //	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event"}

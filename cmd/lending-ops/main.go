@@ -44,7 +44,7 @@ const usage = `usage: lending-ops [-url URL] [-json] command
                                               log, and look up all keys that it does not know before they are
                                               sent; -claim if nothing but its keys makes records
   status                                      the instructions: paused or restored, by whom, since when, why
-  audit [-from TIME [-to TIME]]               compare the keys of these days, such as -from 2026-11-01
+  audit [-from TIME [-to TIME]]               compare the keys of two days, such as -from 2026-11-01
                                               -to 2026-11-02, with the service; without -from, the last result
   sessions                                    signed in, paused, needs a person
   signin [-code CODE] ACCOUNT                 sign in now, or with the code that the service has sent

@@ -166,7 +166,7 @@ func TestCommands(t *testing.T) {
 		{"no audit", []string{"audit"}, exitFailed, "there was no audit yet"},
 		{"an audit of wrong days", []string{"audit", "-from", "yesterday"}, exitFailed, "from must be a time"},
 		{"an audit", []string{"audit", "-from", "2001-01-01", "-to", "2001-01-02"}, 0, "no difference"},
-		{"the last audit", []string{"audit"}, 0, "2001-01-02 00:00:00"},
+		{"the last audit", []string{"audit"}, 0, "2001-01-03 00:00:00"},
 		{"an unknown state", []string{"keys", "-state", "in-doubt"}, exitFailed, "no key has this state"},
 		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"no JSON", []string{"resolve", "-why", "a", "-answer", "main.go", "a", "happened"}, exitFailed, "must be JSON"},
