@@ -102,7 +102,7 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 		go func() {
 			defer func() { <-d.reads }()
 			var o outcome
-			o.err = safely.Call[lending.PanicError](func() (err error) {
+			o.err = d.contained(ctx, func() (err error) {
 				o.result, err = read(r.WithContext(ctx))
 				return err
 			})
@@ -116,6 +116,15 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 		}
 		return result, hangs
 	}
+}
+
+// contained calls a function of the program, and logs the stack of a panic.
+func (d *desk) contained(ctx context.Context, f func() error) error {
+	err := safely.Call[lending.PanicError](f)
+	if panicked, ok := errors.AsType[*lending.PanicError](err); ok {
+		d.Logger.ErrorContext(ctx, "lending ops panic", "stack", string(panicked.Stack))
+	}
+	return err
 }
 
 // apart calls read for a part of the handler, which can take half of the time that is left: a part that hangs leaves
@@ -215,7 +224,7 @@ func (d *desk) action(act func(r *http.Request, who string, o order) (what strin
 		}
 		var what string
 		var n int
-		err := safely.Call[lending.PanicError](func() (err error) { // net/http would send no answer, and log the value
+		err := d.contained(r.Context(), func() (err error) { // net/http would send no answer, and log the value
 			what, n, err = act(r, who, o)
 			return err
 		})

@@ -8,10 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // key is an entry of the log, with times instead of ages.
@@ -224,7 +222,7 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 		}
 		return what, 0, f
 	}
-	_ = safely.Call[lending.PanicError](func() error { d.Resolved(o.Key); return nil }) // the verdict stands
+	_ = d.contained(ctx, func() error { d.Resolved(o.Key); return nil }) // the verdict stands
 	return what, 1, nil
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 	// call Worker.Hint of package orders with the order of the key.
 	Resolved func(key string)
 
-	Logger *slog.Logger // for the actions; slog.Default() if nil
+	Logger *slog.Logger // for the actions, and the stacks of panics; slog.Default() if nil
 }
 
 // desk is the state of a handler.

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -62,7 +60,7 @@ func (d *desk) about(ctx context.Context, key string, ids map[string]string) (te
 	if d.About == nil {
 		return ""
 	}
-	_ = safely.Call[lending.PanicError](func() error { text = d.About(ctx, key, ids); return nil })
+	_ = d.contained(ctx, func() error { text = d.About(ctx, key, ids); return nil })
 	return text
 }
 

@@ -108,6 +108,7 @@ func TestPartnerDescribesKeysAndLetters(t *testing.T) {
 	assert.Contains(t, text, "<p><bdi>order-7</bdi>, <span class=\"soft\">id 1, set aside ")
 	assert.Contains(t, b.read("api/key?key=order-1/document"), `"about":"\u003cb\u003eLovelace`)
 	assert.Contains(t, b.read(inboxPath), `"about":"order-7"`)
+	assert.Contains(t, b.actions.String(), "signin_test.go", "the stack of the panic")
 
 	plain := open(t, nil)
 	plain.setAside(nil, `{"webhookEvent":"a","data":{"loanId":"`+loan+`","customerId":"ada@example.com"}}`)

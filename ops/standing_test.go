@@ -73,5 +73,6 @@ func TestPanicOfAnActionIsAnswered(t *testing.T) {
 	text := b.refused(http.StatusServiceUnavailable, "api/pause", map[string]any{"why": "a test"})
 	assert.Contains(t, text, "a function panicked with a value of type string")
 	assert.Contains(t, b.actions.String(), "panicked")
+	assert.Contains(t, b.actions.String(), "standing_test.go", "the stack")
 	assert.NotContains(t, text+b.actions.String(), "hush")
 }
