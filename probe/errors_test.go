@@ -171,6 +171,23 @@ func TestLookOnlyReads(t *testing.T) {
 	})
 }
 
+// No read of a missing record gets a response: the reason stands for all of them.
+func TestReasonOfMissingRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVariant(t)
+		v.change[""] = func(_ *http.Request, a *reply) {
+			if a.status == http.StatusNotFound || a.status == http.StatusBadRequest || a.status == http.StatusNoContent {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		options := v.options(t)
+		options.Create = false
+		want := Finding{Name: "absence", State: NotSeen, Lines: []string{"the call failed: retry"}}
+		assert.Contains(t, Run(&log{TB: t}, options).Findings, want)
+	})
+}
+
 // On ASP.NET Core 2.3 a missing record is an empty 404, as an unknown path is. The probe prints the line to set.
 func TestEmptyNotFoundNamesTheOption(t *testing.T) {
 	t.Parallel()
