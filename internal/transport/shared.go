@@ -29,6 +29,7 @@ type shared struct {
 	mu      sync.Mutex
 	conns   []*conn
 	dialing *dialing  // nil unless a connection is being dialed
+	closing *dialing  // dialing at the last closeIdle
 	places  int       // of the last connection whose places are known: a new connection may have as many
 	most    int32     // requests of a new connection
 	learned time.Time // most, from a refusal
@@ -157,6 +158,9 @@ func (s *shared) dial(d *dialing, address string) {
 		s.conns = append(s.conns, c)
 		s.beginLocked(c)
 		c.SetStateHook(func(*http.ClientConn) { s.changed(c) })
+		if !c.isHTTP2 || s.closing == d { // if all requests ended during the dial, none takes c
+			time.AfterFunc(time.Second, s.closeIdle)
+		}
 	}
 	if s.dialing != d {
 		s.signal()
@@ -170,9 +174,7 @@ func (s *shared) dial(d *dialing, address string) {
 func (s *shared) beginLocked(c *conn) {
 	c.most = s.mostLocked()
 	if !c.isHTTP2 {
-		s.speaks.Store(1)
-		// net/http ends c after its request. If all requests ended during the dial, none takes c.
-		time.AfterFunc(time.Second, s.closeIdle)
+		s.speaks.Store(1) // net/http ends c after its request
 		return
 	}
 	s.speaks.Store(2)
@@ -271,10 +273,11 @@ func (c *conn) got(trace *httptrace.ClientTrace, n int32) {
 	hasReturned = true
 }
 
-// closeIdle closes the connections without requests.
+// closeIdle closes the connections without requests, and a connection that is being dialed if no request takes it.
 func (s *shared) closeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closing = s.dialing
 	for _, c := range s.conns {
 		if c.InFlight() == 0 {
 			_ = c.Close()

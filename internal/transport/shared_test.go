@@ -279,31 +279,36 @@ func TestDialEnds(t *testing.T) {
 	})
 }
 
-// A connection of HTTP/1.1 ends without a request too, though the request and the client ended during the dial.
+// A connection ends without a request too, though the request and the client ended during the dial.
 func TestConnectionWithoutRequestEnds(t *testing.T) {
 	t.Parallel()
-	s := serve(t, false)
-	dialing, goOn, closed, dial := make(chan struct{}), make(chan struct{}), make(chan struct{}), s.like.DialContext
-	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		close(dialing)
-		<-goOn
-		conn, err := dial(ctx, network, address)
-		return closing{conn, sync.OnceFunc(func() { close(closed) })}, err
-	}
-	fresh := transport.NewFresh(s.like, true)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-dialing
-		cancel()
-	}()
-	_, _, err := post(new(transport.Send).Start(ctx), fresh, s.URL, false)
-	require.ErrorIs(t, err, context.Canceled)
-	fresh.CloseIdleConnections()
-	close(goOn)
-	select {
-	case <-closed:
-	case <-time.After(20 * time.Second):
-		t.Error("the connection is open")
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, http2)
+			dialing, goOn, closed, dial := make(chan struct{}), make(chan struct{}), make(chan struct{}), s.like.DialContext
+			s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				close(dialing)
+				<-goOn
+				conn, err := dial(ctx, network, address)
+				return closing{conn, sync.OnceFunc(func() { close(closed) })}, err
+			}
+			fresh := transport.NewFresh(s.like, true)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-dialing
+				cancel()
+			}()
+			_, _, err := post(new(transport.Send).Start(ctx), fresh, s.URL, false)
+			require.ErrorIs(t, err, context.Canceled)
+			fresh.CloseIdleConnections()
+			close(goOn)
+			select {
+			case <-closed:
+			case <-time.After(20 * time.Second):
+				t.Error("the connection is open")
+			}
+		})
 	}
 }
 
