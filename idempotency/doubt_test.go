@@ -82,12 +82,6 @@ func TestFailedResendStaysInDoubt(t *testing.T) {
 			return nil
 		}
 	}
-	notSaved := func(isDone bool) func(*lendingtest.Service, *tampered) lending.Option {
-		return func(_ *lendingtest.Service, entries *tampered) lending.Option {
-			entries.failOnce(isDone, store.Sent)
-			return nil
-		}
-	}
 	for _, test := range []struct {
 		name   string
 		second func(*lendingtest.Service, *tampered) lending.Option
@@ -106,8 +100,20 @@ func TestFailedResendStaysInDoubt(t *testing.T) {
 			})
 			return lending.WithHTTPClient(&http.Client{Transport: refuses})
 		}, lending.ErrOutcomeUnknown, store.InDoubt},
-		{"no save", notSaved(false), idempotency.ErrStore, store.InDoubt},
-		{"a save that says that it failed", notSaved(true), idempotency.ErrStore, store.Sent},
+		{"no save", func(_ *lendingtest.Service, entries *tampered) lending.Option {
+			entries.failOnce(false, store.Sent)
+			return nil
+		}, idempotency.ErrStore, store.InDoubt},
+		{"no store after the save", func(_ *lendingtest.Service, entries *tampered) lending.Option {
+			entries.saved = func(store.Entry) error {
+				gone := time.Now()
+				entries.saved, entries.save = nil, func(store.Entry) error {
+					return map[bool]error{true: errStore}[time.Since(gone) < 2*time.Second]
+				}
+				return errStore
+			}
+			return nil
+		}, idempotency.ErrStore, store.Sent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
@@ -124,7 +130,10 @@ func TestFailedResendStaysInDoubt(t *testing.T) {
 				inDoubt := fake.Must(log.Keys(t.Context(), doubtful))
 				require.Len(t, inDoubt, 1)
 				assert.Equal(t, test.state, inDoubt[0].State)
+				bubble.Elapse(2 * time.Second) // the store is back
 				require.ErrorIs(t, o.rename(t, client, "name-2", "New"), idempotency.ErrLocked, "the older one would overwrite it")
+				_ = refused(http.StatusBadRequest)(service, entries)
+				require.ErrorIs(t, o.rename(t, client, "name-1", "Old"), lending.ErrOutcomeUnknown)
 			})
 		})
 	}
