@@ -66,6 +66,7 @@ func TestFaultStatus(t *testing.T) {
 		reply := r.cancel(id)
 		assert.Equal(r.t, "502 text/html <h1>Bad Gateway</h1>", reply.shown())
 		assert.Equal(r.t, []string{"1", "2"}, reply.header["X-Two"])
+		assert.NotContains(r.t, reply.header, "Retry-After")
 		r.Fail("*", lendingtest.Fault{Status: 500, Body: []byte{}})
 		assert.Equal(r.t, "500  ", r.cancel(id).shown())
 		r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"content-type": {"text/html"}}})
