@@ -66,7 +66,7 @@ func (o Order) key(ctx context.Context, mutation string) context.Context {
 
 const offerExpired = "OfferExpired"
 
-// attempts is how many offers may expire, or passwords be wrong, until the order is over.
+// attempts is how many offers may expire, or passwords be wrong or expire, until the order is over.
 const attempts = 3
 
 // End ends the order after an error without a retry, unless the order can go on in another way. The
