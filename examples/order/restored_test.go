@@ -64,8 +64,8 @@ func TestOrderGoesOnInARestoredLog(t *testing.T) {
 				test.before(b)
 				bubble.Elapse(time.Second)
 				log := b.start(b.Context(), nil).log
-				require.NoError(t, log.Restored(t.Context(), idempotency.Restoration{By: "kim", Copy: time.Now()}))
-				require.NoError(t, log.Resume(t.Context()))
+				require.NoError(t, log.Restored(b.Context(), idempotency.Restoration{By: "kim", Copy: time.Now()}))
+				require.NoError(t, log.Resume(b.Context()))
 				bubble.Elapse(time.Second)
 				test.after(b)
 				b.run(1, 12*time.Hour)
