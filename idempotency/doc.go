@@ -79,7 +79,8 @@
 // [lending.NextOf] tells whether and when to call again, and whether a person has to act. Each reason,
 // from [ErrInProgress] to [ErrStore], has the details.
 //
-// If the store fails after the response for 10 seconds, the call returns the result and ErrStore.
+// If the store fails after the response for 10 seconds, the call returns the result and ErrStore. The log waits for an
+// answer of the store for 10 seconds at most, also without a deadline of the caller.
 //
 // # What an operator does
 //

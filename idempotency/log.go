@@ -110,12 +110,12 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	o.MaxLateness = cmp.Or(o.MaxLateness, 5*time.Minute)
 	o.KeepAnswers = cmp.Or(o.KeepAnswers, 30*24*time.Hour)
 	o.MaxAnswer = cmp.Or(o.MaxAnswer, 1<<20)
-	s := newSettings(entries, o)
+	s := newSettings(bounded{entries}, o)
 	for _, former := range s.Formerly {
 		s.formerly = append(s.formerly, former.id())
 	}
 	var c arguments
-	c.that(s.store != nil, "store", lending.CodeRequired, "must not be nil")
+	c.that(entries != nil, "store", lending.CodeRequired, "must not be nil")
 	c.that(s.MaxLateness > 0, "MaxLateness", lending.CodeRange, "must not be negative")
 	c.that(s.KeepAnswers > 0, "KeepAnswers", lending.CodeRange, "must not be negative")
 	c.that(s.MaxAnswer > 0, "MaxAnswer", lending.CodeRange, "must not be negative")
@@ -146,6 +146,36 @@ func (noStore) Load(context.Context, string) (*store.Entry, error) { return nil,
 func (noStore) List(context.Context, store.Filter) ([]store.Entry, error) { return nil, errNotNew }
 
 var errNotNew = argumentError("log", lending.CodeRequired, "must come from NewLog")
+
+// bounded ends the calls of a store after storeLimit: a server that has stopped can be silent for a quarter of an hour, and
+// the callers of a log need no deadline.
+type bounded struct{ store.Store }
+
+const storeLimit = 10 * time.Second
+
+func (b bounded) Load(ctx context.Context, key string) (*store.Entry, error) {
+	ctx, stop := context.WithTimeout(ctx, storeLimit)
+	defer stop()
+	return b.Store.Load(ctx, key)
+}
+
+func (b bounded) Save(ctx context.Context, entry store.Entry) error {
+	ctx, stop := context.WithTimeout(ctx, storeLimit)
+	defer stop()
+	return b.Store.Save(ctx, entry)
+}
+
+func (b bounded) Replace(ctx context.Context, entries []store.Entry) (int, error) {
+	ctx, stop := context.WithTimeout(ctx, storeLimit)
+	defer stop()
+	return b.Store.Replace(ctx, entries)
+}
+
+func (b bounded) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	ctx, stop := context.WithTimeout(ctx, storeLimit)
+	defer stop()
+	return b.Store.List(ctx, filter)
+}
 
 // namespace is the form of a namespace. The character after it keeps the keys of a store apart: a colon for
 // the keys of callers, # for locks, and ! for the salt and the instructions.

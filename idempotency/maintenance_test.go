@@ -1,6 +1,7 @@
 package idempotency_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -105,6 +106,73 @@ func TestStoreThatFailsIsReported(t *testing.T) {
 			require.ErrorIs(t, err, idempotency.ErrStore)
 		}
 	})
+}
+
+// silent is a store whose server answers nothing to a method.
+type silent struct {
+	store.Store
+	method string
+}
+
+func (s silent) wait(ctx context.Context, method string) error {
+	if method != s.method {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s silent) Load(ctx context.Context, key string) (*store.Entry, error) {
+	entry, err := s.Store.Load(ctx, key)
+	return entry, cmp.Or(s.wait(ctx, "Load"), err)
+}
+
+func (s silent) Save(ctx context.Context, entry store.Entry) error {
+	return cmp.Or(s.wait(ctx, "Save"), s.Store.Save(ctx, entry))
+}
+
+func (s silent) Replace(ctx context.Context, entries []store.Entry) (int, error) {
+	return 0, s.wait(ctx, "Replace")
+}
+
+func (s silent) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	entries, err := s.Store.List(ctx, filter)
+	return entries, cmp.Or(s.wait(ctx, "List"), err)
+}
+
+// TestSilentStoreHoldsNoCaller has callers without a deadline.
+func TestSilentStoreHoldsNoCaller(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		call   func(ctx context.Context, log *idempotency.Log) error
+	}{
+		{"Load", func(ctx context.Context, log *idempotency.Log) error {
+			_, err := log.Lookup(ctx, "key")
+			return err
+		}},
+		{"Save", func(ctx context.Context, log *idempotency.Log) error {
+			return log.Pause(ctx, idempotency.Decision{By: "kim", Why: "test"})
+		}},
+		{"List", func(ctx context.Context, log *idempotency.Log) error {
+			_, err := log.Keys(ctx, idempotency.Filter{})
+			return err
+		}},
+		{"Replace", func(ctx context.Context, log *idempotency.Log) error {
+			_, err := log.Sweep(ctx)
+			return err
+		}},
+	} {
+		t.Run(test.method, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				require.NoError(t, newOrder(service).creates(t, client)("key"))
+				bubble.Elapse(31 * 24 * time.Hour)
+				begun := time.Now()
+				log := fake.Must(idempotency.NewLog(silent{entries, test.method}, nil))
+				require.ErrorIs(t, test.call(t.Context(), log), idempotency.ErrStore)
+				assert.LessOrEqual(t, time.Since(begun), 20*time.Second, "two calls")
+			})
+		})
+	}
 }
 
 // TestCheckEndsAbandonedDoubts calls Check as a worker does, with a client of its own. If a read
