@@ -80,8 +80,8 @@ func TestOrderGoesOnInARestoredLog(t *testing.T) {
 
 // TestRefusedWithdrawalOfALostConfirmation has a restored log without the withdrawal and its confirmation, and a loan
 // that is disabled since. A person says that the withdrawal has not begun, and then decides about the confirmation,
-// which is not sent before. A refusal for now, of an enabled loan, needs no second person. Without a lock, a withdrawal of the
-// other replica can have a read decide before a person.
+// which is not sent before. A refusal for now, of an enabled loan, needs no second person. Without a lock, a
+// withdrawal of the other replica can have a read decide before a person.
 func TestRefusedWithdrawalOfALostConfirmation(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -289,11 +290,8 @@ func (p *Partner) withdraw(ctx context.Context, o Order, loan lending.LoanID) (c
 // the service refuses the password, and no money moves.
 func (p *Partner) lostConfirmation(ctx context.Context, o Order, loan lending.LoanID, refused error) (confirmed bool, err error) {
 	known, err := p.outcome(ctx, o, "confirm")
-	if err != nil || known == lending.OutcomeDone {
-		return err == nil, err
-	}
-	if known != lending.OutcomeUnknown { // the withdrawal needed the lock, and a read has told the log
-		return false, refused
+	if err != nil || known != lending.OutcomeUnknown { // the withdrawal needed the lock, and a read has told the log: see end
+		return false, cmp.Or(err, refused)
 	}
 	ctx = idempotency.WithCheck(o.key(ctx, "confirm"), func(context.Context) (idempotency.Verdict, error) {
 		return idempotency.NeedsReview("the service refuses to begin the withdrawal, perhaps because it is confirmed"), nil
