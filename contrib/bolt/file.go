@@ -81,7 +81,12 @@ func examine(path string, wait time.Duration) error {
 				return err
 			}
 			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
-				return b.ForEach(func(_, _ []byte) error { return nil })
+				return b.ForEach(func(key, _ []byte) error {
+					if b.Get(key) == nil { // a bucket in a bucket, or a key out of its place
+						return errDamaged
+					}
+					return nil
+				})
 			})
 		})
 	}))

@@ -72,7 +72,7 @@ func bytesOf(tries uint32) []byte { return binary.BigEndian.AppendUint32(nil, tr
 // read the file. Without Encryption it holds events in plain text, with codes and personal data.
 // OpenInbox fails if
 // another process has the file open, or if the file is damaged. To check the file, OpenInbox
-// reads all of it, which takes about 0.1 s for 100,000 events.
+// reads all of it, which takes about 0.2 s for 100,000 events.
 //
 // If the last process died, the events it was handling are due within a second, at different
 // times. The wait doubles with each further death during the same event, up to a minute.

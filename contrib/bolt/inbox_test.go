@@ -157,7 +157,7 @@ func TestOpenRefusesATornCopy(t *testing.T) {
 	require.Positive(t, refused)
 }
 
-func TestOpenRefusesATruncatedFile(t *testing.T) {
+func TestOpenRefusesADamagedFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox")
 	inbox := open(t, path, nil)
@@ -174,14 +174,27 @@ func TestOpenRefusesATruncatedFile(t *testing.T) {
 		require.ErrorContains(t, err, "lendingbolt: open: ", "%d of %d bytes", size, len(whole))
 		require.NotContains(t, err.Error(), "another process")
 	}
-	for at := 2 * page; at < len(whole); at += 3 * page { // pages with another type, or none
-		spoilt := bytes.Clone(whole)
-		clear(spoilt[at:min(at+page, len(whole))])
-		require.NoError(t, os.WriteFile(path, spoilt, 0o600))
-		if inbox, err := lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second}); err == nil {
-			require.NoError(t, inbox.Close()) // a free page
-		} else {
-			require.NotContains(t, err.Error(), "another process")
+	for name, spoil := range map[string]func(page []byte){
+		"another type, or none": func(page []byte) { clear(page) },
+		"a key outside of the file": func(page []byte) {
+			isLeaf := int(page[8]) - 1
+			copy(page[16+4*isLeaf:], "\xff\xff\xff\x0f")
+		},
+		"a bucket in place of an event": func(page []byte) {
+			if isLeaf := page[8] == 2; isLeaf {
+				page[16] = 1
+			}
+		},
+	} {
+		for at := 2 * page; at < len(whole); at += 3 * page {
+			spoilt := bytes.Clone(whole)
+			spoil(spoilt[at:min(at+page, len(whole))])
+			require.NoError(t, os.WriteFile(path, spoilt, 0o600))
+			if inbox, err := lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second}); err == nil {
+				require.NoError(t, inbox.Close(), name) // a free page
+			} else {
+				require.NotContains(t, err.Error(), "another process", name)
+			}
 		}
 	}
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
