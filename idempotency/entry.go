@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -215,8 +216,10 @@ func (l line) MarshalJSON() ([]byte, error) {
 }
 
 func (l *line) UnmarshalJSON(text []byte) (err error) {
-	if n, _ := fmt.Sscanf(string(text), `"%s %d"`, &l.State, &l.Lasted); n == 2 {
-		return nil
+	if state, lasted, isShort := strings.Cut(strings.Trim(string(text), `"`), " "); isShort && text[0] == '"' {
+		l.State = store.State(state)
+		l.Lasted, err = strconv.ParseInt(lasted, 10, 64)
+		return err
 	}
 	l.unknown, err = format.Decode(text, (*plainLine)(l))
 	return err

@@ -16,7 +16,7 @@ const (
 	// pageLimit is the size of a page of a function that reads many entries.
 	pageLimit = 1000
 	// partSize is the number of entries that a question reads again for a mark.
-	partSize = 100
+	partSize = 25
 	// maxSaveTime is the age of an entry before which no later save of another entry can be listed.
 	maxSaveTime = 5 * time.Second
 	// keptWhole is the age of a record up to which all its mutations are in the log: nobody has forgotten

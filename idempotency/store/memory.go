@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,7 @@ import (
 )
 
 // NewMemory returns a store in the memory of one process, which loses everything when the
-// process ends. Use the store for tests: a list goes through all entries.
+// process ends. Use the store for tests.
 func NewMemory() Store {
 	return memoryStore{opaque.Hide(&memory{entries: map[string]savedEntry{}, locks: map[string]string{}})}
 }
@@ -24,6 +23,7 @@ type memoryStore struct{ state opaque.Value[*memory] }
 type memory struct {
 	mu      sync.Mutex
 	entries map[string]savedEntry
+	order   []string          // the keys by their last Save
 	locks   map[string]string // from lock to key
 	last    uint64            // the number of the last Save
 }
@@ -98,17 +98,26 @@ func (m *memory) add(entry Entry) {
 	entry.Data = slices.Clone(entry.Data)
 	m.last++
 	m.entries[entry.Key] = savedEntry{entry, time.Now(), m.last}
+	m.order = append(m.order, entry.Key)
 }
 
 func (m *memory) remove(was savedEntry) {
 	if was.Revision == 0 {
 		return
 	}
+	place := m.since(was.number)
+	m.order = slices.Delete(m.order, place, place+1)
 	delete(m.locks, was.Lock)
 	delete(m.entries, was.Key)
 }
 
-// List goes through all entries, the oldest first.
+// since returns the place of the first entry with at least this number.
+func (m *memory) since(number uint64) int {
+	byNumber := func(key string, number uint64) int { return cmp.Compare(m.entries[key].number, number) }
+	place, _ := slices.BinarySearchFunc(m.order, number, byNumber)
+	return place
+}
+
 func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err error) {
 	after, _, err := filter.After.At()
 	if err != nil {
@@ -118,10 +127,10 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, size := time.Now(), 0
-	byNumber := func(a, b savedEntry) int { return cmp.Compare(a.number, b.number) }
-	for _, saved := range slices.SortedFunc(maps.Values(m.entries), byNumber) {
+	for _, key := range m.order[m.since(after+1):] {
+		saved := m.entries[key]
 		switch {
-		case saved.number <= after, !slices.Contains(filter.States, saved.State), !strings.HasPrefix(saved.Key, filter.Prefix):
+		case !slices.Contains(filter.States, saved.State), !strings.HasPrefix(saved.Key, filter.Prefix):
 			continue
 		case len(page) >= filter.Limit, now.Sub(saved.at) < filter.Older, len(page) > 0 && size+len(saved.Data) > PageBytes:
 			return page, nil
