@@ -95,7 +95,8 @@ var invalid = []string{
 }
 
 func contains(err error, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
+	text := err.Error()
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
 // OrType is Describe, with the type for an unknown kind.

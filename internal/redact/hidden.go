@@ -37,9 +37,11 @@ func Describe(err error) string {
 
 // IsKnown reports whether Describe returns more of err than its type.
 func IsKnown(err error) bool {
-	_, safe := textOf(err)
+	if _, safe := textOf(err); safe {
+		return true
+	}
 	_, known := neterr.Describe(err)
-	return safe || known
+	return known
 }
 
 // IsMisconfigured is [neterr.IsMisconfigured], also for the causes of hidden errors and for errors
