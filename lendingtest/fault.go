@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -117,6 +118,9 @@ func (f Fault) Check() error {
 
 // text returns the fault for the request log, or "" if there is none.
 func (f Fault) text() string {
+	if reflect.ValueOf(f).IsZero() {
+		return ""
+	}
 	if f.Body != nil {
 		f.Body = bytes.ToValidUTF8(f.Body, []byte("?"))
 	}

@@ -27,9 +27,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	in := httptest.NewRequestWithContext(req.Context(), req.Method, "/", bytes.NewReader(body))
-	in.URL, in.RequestURI = req.URL, req.URL.RequestURI()
-	in.Header, in.Host = req.Header.Clone(), cmp.Or(req.Host, req.URL.Host)
+	in := req.Clone(req.Context())
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	in.RequestURI, in.Host = req.URL.RequestURI(), cmp.Or(req.Host, req.URL.Host)
 	w := &httptest.ResponseRecorder{Body: new(bytes.Buffer)} // without a Code until the response begins
 	aborted := serve(t.handler, w, in)
 	if err := req.Context().Err(); err != nil {
