@@ -318,8 +318,7 @@ func (f *fleet) decide() {
 }
 
 // applicationsOf returns the applications of an order.
-func (n *night) applicationsOf(id string) (of []lendingtest.Application) {
-	state := n.service.Snapshot()
+func (n *night) applicationsOf(id string, state lendingtest.Snapshot) (of []lendingtest.Application) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range state.Applications {
@@ -331,7 +330,8 @@ func (n *night) applicationsOf(id string) (of []lendingtest.Application) {
 }
 
 func (n *night) inTheBooks(id, step string) (answer any, happened bool) {
-	made := n.applicationsOf(id)
+	state := n.service.Snapshot()
+	made := n.applicationsOf(id, state)
 	switch {
 	case len(made) == 0, step == "create-customer": // rejected, since the service had the customer
 		return nil, false
@@ -340,13 +340,13 @@ func (n *night) inTheBooks(id, step string) (answer any, happened bool) {
 	case step == "withdraw":
 		return map[string]json.Number{"advanceRate": "0.8"}, true
 	case step == "confirm":
-		return nil, n.withdrawals(made[0]) > 0
+		return nil, withdrawalsOf(made[0], state) > 0
 	}
 	return nil, onboarding.Did(made[0], step)
 }
 
-func (n *night) withdrawals(of lendingtest.Application) (k int) {
-	for _, l := range n.service.Snapshot().Loans {
+func withdrawalsOf(of lendingtest.Application, state lendingtest.Snapshot) (k int) {
+	for _, l := range state.Loans {
 		if l.ApplicationID == of.ID {
 			k += len(l.Withdrawals)
 		}
@@ -356,10 +356,11 @@ func (n *night) withdrawals(of lendingtest.Application) (k int) {
 
 // wrong returns the orders that are not done, and those with a mutation that did not happen once.
 func (n *night) wrong() (wrong []string) {
+	state := n.service.Snapshot()
 	for _, o := range n.rows() {
-		made := n.applicationsOf(o.ID)
+		made := n.applicationsOf(o.ID, state)
 		if o.State != partner.Done || len(made) != 1 || made[0].ID != o.Application.String() || made[0].ProcessRuns != 1 ||
-			len(made[0].Applicants) != 1 || n.withdrawals(made[0]) != 1 {
+			len(made[0].Applicants) != 1 || withdrawalsOf(made[0], state) != 1 {
 			wrong = append(wrong, fmt.Sprintf("%+v: %+v", o, made))
 		}
 	}
