@@ -111,7 +111,10 @@ func crashChild(_ string, open func(string) (Store, error)) error {
 		}
 		_, err := acts.WriteString(e.Key() + "\n")
 		return err
-	}, &webhook.WorkOptions{Concurrency: 8, MaxTries: crashTries})
+	}, &webhook.WorkOptions{
+		Concurrency: 8, MaxTries: crashTries,
+		Backoff: func(int) time.Duration { return 100 * time.Millisecond }, // on a slow machine
+	})
 	for {
 		if counts, err := store.Inbox.Counts(ctx); err == nil && counts.Waiting+counts.Running == 0 {
 			return nil
