@@ -64,6 +64,9 @@ func Describe(err error) (text string, ok bool) {
 	case errors.Is(err, net.ErrClosed):
 		return "the connection is closed", true
 	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok { // of a file
+		return errno.Error(), true
+	}
 	return describeStore(err)
 }
 

@@ -73,6 +73,10 @@ func TestDescribe(t *testing.T) {
 			"no permission", &fs.PathError{Op: "open", Path: "SHHH", Err: fs.ErrPermission}, "permission denied", false,
 			false,
 		},
+		{
+			"full disk", errors.Join(&fs.PathError{Op: "write", Path: "SHHH", Err: syscall.ENOSPC}), "no space left on device",
+			false, false,
+		},
 		{"stream", errors.New("stream error: stream ID 1; SHHH"), "the HTTP/2 stream was reset", false, false},
 		{
 			"left out by a GOAWAY", errors.New("http2: Transport received Server's graceful shutdown GOAWAY"),
