@@ -173,13 +173,16 @@ func TestNoReplicaBeginsToSendAfterAPause(t *testing.T) {
 }
 
 // TestPauseIsSeenRightBeforeTheSend has a call wait, between its first look at the instructions and
-// its send, and the pause come meanwhile. The mutation is not sent, and its entry says so.
+// its send, and the pause come meanwhile. The mutation is not sent, and its entry says so, or the call if the store fails.
 func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		inDoubt bool
+		isGone  time.Duration // the store, from then on
 		state   store.State
-	}{{"first send", false, store.Free}, {"resend", true, store.InDoubt}} {
+	}{
+		{"first send", false, 0, store.Free}, {"resend", true, 0, store.InDoubt}, {"no store", false, time.Second, store.Sent},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := lendingtest.New()
@@ -199,6 +202,8 @@ func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 						bubble.Elapse(600 * time.Millisecond)
 						other := fake.Must(idempotency.NewLog(entries, nil))
 						assert.NoError(t, other.Pause(t.Context(), incident))
+						back := time.Now().Add(test.isGone)
+						entries.save = func(store.Entry) error { return map[bool]error{true: errStore}[time.Now().Before(back)] }
 					}
 					return nil
 				}
@@ -207,8 +212,8 @@ func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 				assert.Equal(t, test.inDoubt, lending.OutcomeOf(err) == lending.OutcomeUnknown)
 				assert.Equal(t, before, service.Executed(renameRoute))
 				assert.Equal(t, test.state, fake.Must(entries.Load(t.Context(), ":the/key")).State)
-				require.NoError(t, log.Resume(t.Context()))
 				bubble.Elapse(time.Second) // the pause between two resends
+				require.NoError(t, log.Resume(t.Context()))
 				require.NoError(t, o.rename(t, client, "the/key", "New"))
 				assert.Equal(t, before+1, service.Executed(renameRoute))
 			})
