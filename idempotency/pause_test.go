@@ -173,7 +173,7 @@ func TestNoReplicaBeginsToSendAfterAPause(t *testing.T) {
 }
 
 // TestPauseIsSeenRightBeforeTheSend has a call wait, between its first look at the instructions and
-// its send, and the pause come meanwhile. The mutation is not sent, and its entry says so, or the call if the store fails.
+// its send, and the pause come meanwhile. The mutation is not sent. The call says so, and its entry if the store works.
 func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -181,7 +181,9 @@ func TestPauseIsSeenRightBeforeTheSend(t *testing.T) {
 		isGone  time.Duration // the store, from then on
 		state   store.State
 	}{
-		{"first send", false, 0, store.Free}, {"resend", true, 0, store.InDoubt}, {"no store", false, time.Second, store.Sent},
+		{"first send", false, 0, store.Free},
+		{"resend", true, 0, store.InDoubt},
+		{"no store", false, time.Second, store.Sent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

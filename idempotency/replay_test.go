@@ -129,6 +129,7 @@ func TestAcceptRecordedReturnsTheResponse(t *testing.T) {
 				} else {
 					require.NoError(t, err)
 				}
+				assert.Equal(t, test.fault.ResetBefore, create(changed) == nil, "the key belongs to the request that was sent")
 				assert.Equal(t, test.executed, service.Executed(fake.CreateRoute))
 			})
 		})
