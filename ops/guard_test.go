@@ -120,10 +120,13 @@ func TestHandlerStandsBelowAnyPath(t *testing.T) {
 		t.Run(test.option, func(t *testing.T) {
 			t.Parallel()
 			handler := ops.Handler(ops.Options{Path: test.option})
-			for _, part := range []string{"", "page.css", "page.js", "api/health"} {
+			for part, kind := range map[string]string{
+				"": "text/html", "page.css": "text/css", "page.js": "text/javascript", "api/health": "application/json",
+			} {
 				recorder := httptest.NewRecorder()
 				handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path+part, nil))
 				assert.Equal(t, http.StatusOK, recorder.Code, test.path+part)
+				assert.Contains(t, recorder.Header().Get("Content-Type"), kind)
 			}
 			for _, part := range []string{"api/keys", "api/key?key=a", "api/sessions", "api/inboxes/a"} {
 				recorder := httptest.NewRecorder()

@@ -1,11 +1,14 @@
 package lendingbolt_test
 
 import (
+	"io"
 	"path/filepath"
 	"testing"
 
 	"github.com/lendingapi/lending-go/internal/test/longrun"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
+	"github.com/stretchr/testify/assert"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
@@ -28,4 +31,9 @@ func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 			onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), how)
 		})
 	}
+}
+
+// A wrong number of records is an error.
+func TestCountFails(t *testing.T) {
+	assert.Error(t, onboarding.Result{}.Count(io.Discard, 10))
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
-	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -195,12 +194,13 @@ func fileStore(t *testing.T, path string) lending.TokenStore {
 	return store
 }
 
-// read makes a call that needs a token, for a customer that the service does not have.
+var partner = fake.Must(lending.ParsePartnerID(lendingtest.PartnerID))
+
+const readRoute = "GET /api/Application/get-partner-applications/{partnerId}"
+
+// read makes a call that needs a token.
 func read(ctx context.Context, client *lending.Client) error {
-	_, err := client.Applications.ListByCustomer(ctx, catalog.OtherCustomer)
-	if errors.Is(err, lending.ErrNotFound) {
-		return nil
-	}
+	_, err := client.Applications.ListByPartner(ctx, partner, nil)
 	return err
 }
 

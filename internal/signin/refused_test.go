@@ -181,7 +181,7 @@ func TestReplicaHasTheOlderOfTwoRefusedTokens(t *testing.T) {
 		service.RevokeTokens()
 		require.NoError(t, read(t.Context(), older))
 		require.NoError(t, read(t.Context(), newer))
-		assert.Equal(t, 2+3+2, service.Arrived(fake.ListRoute))
+		assert.Equal(t, 2+3+2, service.Arrived(readRoute))
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
 }
@@ -192,13 +192,13 @@ func TestReadEndsWhileReplicasSignIn(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client, other := twoReplicas(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		service.Answer(fake.ListRoute, func(w http.ResponseWriter, _ *http.Request) {
+		service.Answer(readRoute, func(w http.ResponseWriter, _ *http.Request) {
 			bubble.Elapse(time.Second)
 			assert.NoError(t, other.Session().SignIn(t.Context()))
 			w.WriteHeader(http.StatusUnauthorized)
 		})
 		require.ErrorIs(t, read(t.Context(), client), lending.ErrUnauthorized)
-		assert.Equal(t, 1+3, service.Arrived(fake.ListRoute))
+		assert.Equal(t, 1+3, service.Arrived(readRoute))
 	})
 }
 
@@ -206,10 +206,10 @@ func TestSameRefusalOfManyCalls(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		before := service.Arrived(fake.ListRoute)
+		before := service.Arrived(readRoute)
 		service.RevokeTokens()
 		together := make(chan struct{})
-		service.Fail(fake.ListRoute, lendingtest.Fault{Reached: func() { <-together }, Times: 50})
+		service.Fail(readRoute, lendingtest.Fault{Reached: func() { <-together }, Times: 50})
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
@@ -218,7 +218,7 @@ func TestSameRefusalOfManyCalls(t *testing.T) {
 		close(together)
 		all.Wait()
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "one sign-in more")
-		assert.Equal(t, before+100, service.Arrived(fake.ListRoute), "each read once more")
+		assert.Equal(t, before+100, service.Arrived(readRoute), "each read once more")
 	})
 }
 
@@ -226,9 +226,9 @@ func TestSameRefusalOfManyCalls(t *testing.T) {
 func TestEveryTokenIsRefused(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
+		service.Fail(readRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
 		require.ErrorIs(t, read(t.Context(), client), lending.ErrUnauthorized)
-		assert.Equal(t, 2, service.Arrived(fake.ListRoute), "once more, as both tokens are of this session")
+		assert.Equal(t, 2, service.Arrived(readRoute), "once more, as both tokens are of this session")
 		for range 600 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(100 * time.Millisecond)

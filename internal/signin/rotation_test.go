@@ -35,7 +35,9 @@ func (v *vault) in(c *lending.Credentials) { c.Current, c.Password = v.current, 
 
 // changePassword changes the password at the service, where the tokens end too.
 func changePassword(service *lendingtest.Service, password string) {
-	service.AddAccount(lendingtest.Account{Username: lendingtest.Username, Password: password})
+	service.AddAccount(lendingtest.Account{
+		Username: lendingtest.Username, Password: password, PartnerID: lendingtest.PartnerID,
+	})
 	service.RevokeTokens()
 }
 
