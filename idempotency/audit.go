@@ -174,8 +174,10 @@ func (a *audit) scan(ctx context.Context, f func(*store.Entry, *entryData, error
 		}
 	}
 	now, err := a.operator.recent(ctx) // after the entries, some of which may just have been forgotten
-	if err == nil && now.Gone.After(a.gone) {
-		a.gone = now.Gone
+	if err == nil && now.Forgot {
+		if at := now.at.Add(-now.Gone); at.After(a.gone) {
+			a.gone = at
+		}
 	}
 	return storeError(err)
 }

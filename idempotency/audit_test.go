@@ -479,11 +479,27 @@ func TestAuditTakesNoKeyForAnotherProgram(t *testing.T) {
 // TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys has another program create an application for a customer whose
 // keys are all in the log.
 func TestAuditOfAnOwnerThatIsYoungerThanTheForgottenKeys(t *testing.T) {
+	var ahead store.Entry
+	inBooks(t, func(b *books) { // a process whose clock is a year ahead
+		bubble.Elapse(365 * 24 * time.Hour)
+		b.withdraw(b.client)
+		bubble.Elapse(2 * time.Hour)
+		fake.Must(b.log.Forget(b.Context(), "order/confirm-3"))
+		ahead = fake.Must(loaded(b.entries, "!standing"))
+	})
 	for _, test := range []struct {
 		name   string
 		forget func(b *books, customer lending.CustomerID)
 	}{
 		{"forgotten", func(b *books, _ lending.CustomerID) { fake.Must(b.log.Forget(b.Context(), "order/confirm-1")) }},
+		{"forgotten with another clock", func(b *books, _ lending.CustomerID) {
+			if now := fake.Must(b.entries.Load(b.Context(), "!standing")); now != nil {
+				ahead.Revision = now.Revision
+			} else {
+				ahead.Revision = 0
+			}
+			require.NoError(b, b.entries.Save(b.Context(), ahead))
+		}},
 		{"erased", func(b *books, customer lending.CustomerID) {
 			fake.Must(b.log.Erase(b.Context(), idempotency.Decision{By: "kim", Why: "request"}, customer.String()))
 		}},

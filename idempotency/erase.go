@@ -53,7 +53,7 @@ func (l *Log) Erase(ctx context.Context, by Decision, ids ...string) (erased int
 	for entry, data := range s.of(ctx, wanted, &left) {
 		err := s.unfinished(entry, data) // the entry may have changed
 		if err == nil {
-			err = s.forgets(ctx, changedAt(entry))
+			err = s.forgets(ctx, entry)
 		}
 		if err == nil {
 			err = storeError(s.store.Save(ctx, data.erase(entry, by)))

@@ -43,9 +43,9 @@ type instructions struct {
 	Format  format.Version `json:"format"`
 	Pause   *Instruction   `json:"pause,omitempty"`
 	Restore *Instruction   `json:"restore,omitempty"`
-	Claim   bool           `json:"claim,omitempty"`  // see [Restoration]
-	Forgot  bool           `json:"forgot,omitempty"` // [Log.Forget] or [Log.Erase] has removed ids
-	Gone    time.Time      `json:"gone,omitzero"`    // no key that changed later was forgotten: see [Log.Audit]
+	Claim   bool           `json:"claim,omitempty"`   // see [Restoration]
+	Forgot  bool           `json:"forgot,omitempty"`  // [Log.Forget] or [Log.Erase] has removed ids
+	Gone    time.Duration  `json:"goneAge,omitempty"` // with Forgot: no key was forgotten that changed in this time: see [Log.Audit]
 
 	Heirs map[string]string `json:"heirs,omitempty"` // by former account, the account of its group: see united
 
@@ -164,6 +164,9 @@ func (o *operator) read(ctx context.Context) (d instructions, err error) {
 			if i != nil {
 				i.Age += entry.Age
 			}
+		}
+		if d.Forgot {
+			d.Gone += entry.Age
 		}
 		if d.Daily != nil {
 			d.Daily.Turn += entry.Age

@@ -177,7 +177,8 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 	if last, _ := utf8.DecodeLastRuneInString(keys); unicode.IsLetter(last) || unicode.IsDigit(last) {
 		return s.forgetOne(ctx, s.stored(keys))
 	}
-	of, last := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}, time.Time{}
+	of := store.Filter{Prefix: s.stored(keys), States: allStates, Limit: pageLimit}
+	var last *store.Entry
 	for entry, err := range store.All(ctx, s.store, of) {
 		if err != nil {
 			return 0, storeError(err)
@@ -185,7 +186,10 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 		if _, err := s.deletion(&entry); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
-		last = changedAt(&entry) // the oldest save comes first
+		last = &entry // the oldest save comes first
+	}
+	if last == nil {
+		return 0, nil
 	}
 	if err := s.forgets(ctx, last); err != nil {
 		return 0, err
@@ -193,16 +197,16 @@ func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 	return s.replace(ctx, of, s.deletion)
 }
 
-// forgets records that the log no longer knows all mutations ([Log.Restored]), and the hour of the youngest of
-// them ([Log.Audit]), before an entry with its last change at the time last goes. A zero time is no entry.
-func (s *settings) forgets(ctx context.Context, last time.Time) error {
+// forgets records that the log no longer knows all mutations ([Log.Restored]), and that a change of the age of the entry
+// is among them, or up to an hour younger ([Log.Audit]), before the entry goes.
+func (s *settings) forgets(ctx context.Context, entry *store.Entry) error {
 	now, err := s.operator.recent(ctx)
-	if err != nil || last.IsZero() || now.Forgot && !now.Gone.Before(last) {
+	if err != nil || now.Forgot && now.Gone+time.Since(now.at) <= entry.Age {
 		return storeError(err)
 	}
 	return storeError(s.operator.change(ctx, func(i *instructions) {
-		if until := last.UTC().Truncate(time.Hour).Add(time.Hour); i.Gone.Before(until) {
-			i.Gone = until
+		if younger := max(0, entry.Age-time.Hour); !i.Forgot || younger < i.Gone {
+			i.Gone = younger
 		}
 		i.Forgot = true
 	}))
@@ -217,7 +221,7 @@ func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 	}
 	deleted, err := s.deletion(entry)
 	if err == nil {
-		err = s.forgets(ctx, changedAt(entry))
+		err = s.forgets(ctx, entry)
 	}
 	if err != nil {
 		return 0, err
