@@ -632,7 +632,7 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 				require.NoError(t, upload(t.Context(), client, doc))
 			}
 			if !race.Enabled {
-				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { send(nil) }), test.allocations)
+				assert.LessOrEqual(t, testing.AllocsPerRun(5, func() { send(nil) }), test.allocations)
 			}
 			runtime.GC()
 			before, peak := heap(), uint64(0)
