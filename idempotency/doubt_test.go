@@ -348,30 +348,45 @@ func TestConfirmedMutationIsNotResent(t *testing.T) {
 	}
 }
 
-// TestRejectedResendOfADoneMutationIsDone has a service that cuts the response to a calculation,
-// and rejects the resend: the outcome of the error is still done, and no other calculation
-// waits for it.
-func TestRejectedResendOfADoneMutationIsDone(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
-		const route = "POST /api/Calculation/application-invoice-calculation"
-		client := process()
-		o := newOrder(service)
-		calculate := func(key string) error {
-			ctx := lending.WithIdempotencyKey(t.Context(), key)
-			_, err := client.Calculation.Invoice(ctx, o.application, fake.Invoice())
-			return err
-		}
-		service.Fail(route, lendingtest.Fault{CutBody: 3})
-		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(calculate("old")))
-		bubble.Elapse(maxLateness)
-		service.Fail(route, lendingtest.Fault{Status: http.StatusBadRequest})
-		err := calculate("old")
-		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-		var failed *lending.Error
-		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, http.StatusBadRequest, failed.StatusCode)
-		require.NoError(t, calculate("new"))
-		bubble.Elapse(failed.RetryAfter)
-		require.NoError(t, calculate("old"))
-	})
+// TestRejectedResendKeepsTheOutcome has a service that cuts or loses the response to a calculation, and rejects the
+// resend: the outcome of the error is still that of the first send, also if a check of the caller finds nothing. No
+// other calculation waits for a calculation that is done.
+func TestRejectedResendKeepsTheOutcome(t *testing.T) {
+	findsNothing := withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil })
+	for _, test := range []struct {
+		name  string
+		first lendingtest.Fault
+		wait  time.Duration
+		opts  []keyOption
+		want  lending.Outcome
+	}{
+		{"cut", lendingtest.Fault{CutBody: 3}, maxLateness, nil, lending.OutcomeDone},
+		{"cut, with a check", lendingtest.Fault{CutBody: 3}, maxLateness, []keyOption{findsNothing}, lending.OutcomeDone},
+		{"lost, with a check", lendingtest.Fault{ResetAfter: true}, 0, []keyOption{findsNothing}, lending.OutcomeUnknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process newClient) {
+				const route = "POST /api/Calculation/application-invoice-calculation"
+				o, client := newOrder(service), process()
+				calculate := func(key string) error {
+					_, err := client.Calculation.Invoice(withKey(t.Context(), key, test.opts...), o.application, fake.Invoice())
+					return err
+				}
+				service.Fail(route, test.first)
+				require.Equal(t, test.want, lending.OutcomeOf(calculate("old")))
+				bubble.Elapse(test.wait)
+				service.Fail(route, lendingtest.Fault{Status: http.StatusBadRequest})
+				err := calculate("old")
+				assert.Equal(t, test.want, lending.OutcomeOf(err))
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, http.StatusBadRequest, failed.StatusCode)
+				if test.opts == nil {
+					require.NoError(t, calculate("new"))
+					bubble.Elapse(failed.RetryAfter)
+					require.NoError(t, calculate("old"))
+				}
+			})
+		})
+	}
 }
