@@ -153,6 +153,7 @@ func TestChangedValueIsNotResentAtOnce(t *testing.T) {
 		require.NoError(t, set("lost", "New"))
 		service.Fail(renameRoute, lendingtest.Fault{CutBody: 1})
 		require.ErrorIs(t, set("cut", "Newer"), lending.ErrMayHaveHappened)
+		bubble.Elapse(maxLateness)
 		require.ErrorIs(t, set("cut", "Newest"), idempotency.ErrAnswerLost)
 		assert.Equal(t, "Newer", service.Snapshot().Applications[1].BusinessName)
 		_, err := client.Applications.UpdateName(withKey(t.Context(), "cut", idempotency.AcceptRecorded), o.offered, "X")

@@ -83,6 +83,7 @@ func TestUnknownKeyIsLookedUpBeforeItIsSent(t *testing.T) {
 				}
 				assert.Equal(t, lending.OutcomeUnknown, fake.Must(log.Lookup(t.Context(), "the/key")).Outcome)
 				require.ErrorIs(t, test.call(t, client, o), test.early)
+				require.ErrorIs(t, o.rename(t, client, "the/key", "Other"), idempotency.ErrKeyReused)
 				bubble.Elapse(maxLateness)
 				require.ErrorIs(t, test.call(t, client, o), test.late)
 				assert.Equal(t, test.sends, service.Executed(test.route))
