@@ -140,7 +140,7 @@ versions: ## Run vet with the other Go version that is supported, and the tests 
 	  ($(call in-modules,. $(CONTRIB) $(TESTS),$(vet))) || exit 1; done
 
 # Integers of the machine's size count bytes, pages and tries. Faults on the wire, clocks and programs do not know them.
-sized := . ./guarantees ./idempotency/... ./webhook ./lendingtest ./probe $(addprefix ./internal/,base64json jsonplan jsonsplit page recordjson verdict)
+sized := . ./guarantees ./idempotency/... ./webhook ./lendingtest ./probe $(addprefix ./internal/,base64json jsonplan jsonsplit verdict)
 
 # For darwin and windows vet compiles what a program imports, and checks the types of programs and tests; the programs
 # that users install are linked. The one function of contrib/river knows no system, and River takes a minute for each.
