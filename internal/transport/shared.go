@@ -29,7 +29,7 @@ type shared struct {
 	mu      sync.Mutex
 	conns   []*conn
 	dialing *dialing  // nil unless a connection is being dialed
-	closing *dialing  // dialing at the last closeIdle
+	closed  int       // calls of closeIdle
 	places  int       // of the last connection whose places are known: a new connection may have as many
 	most    int32     // requests of a new connection
 	learned time.Time // most, from a refusal
@@ -143,6 +143,9 @@ func (s *shared) dial(d *dialing, address string) {
 		}
 	})
 	defer another.Stop()
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), maxDial)
 	defer cancel()
 	c := &conn{}
@@ -158,7 +161,7 @@ func (s *shared) dial(d *dialing, address string) {
 		s.conns = append(s.conns, c)
 		s.beginLocked(c)
 		c.SetStateHook(func(*http.ClientConn) { s.changed(c) })
-		if !c.isHTTP2 || s.closing == d { // if all requests ended during the dial, none takes c
+		if !c.isHTTP2 || s.closed != closed { // if all requests ended during the dial, none takes c
 			time.AfterFunc(time.Second, s.closeIdle)
 		}
 	}
@@ -277,7 +280,7 @@ func (c *conn) got(trace *httptrace.ClientTrace, n int32) {
 func (s *shared) closeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closing = s.dialing
+	s.closed++
 	for _, c := range s.conns {
 		if c.InFlight() == 0 {
 			_ = c.Close()

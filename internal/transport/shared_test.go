@@ -312,6 +312,34 @@ func TestConnectionWithoutRequestEnds(t *testing.T) {
 	}
 }
 
+// The first of two dials ends after the close.
+func TestLateDialEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	dials, goOn, closed, dial := atomic.Int32{}, make(chan struct{}), make(chan struct{}), s.like.DialContext
+	s.like.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		isFirst := dials.Add(1) == 1
+		if isFirst {
+			<-goOn
+		}
+		conn, err := dial(ctx, network, address)
+		if isFirst {
+			conn = closing{conn, sync.OnceFunc(func() { close(closed) })}
+		}
+		return conn, err
+	}
+	fresh := transport.NewFresh(s.like, true)
+	_, _, err := post(new(transport.Send).Start(t.Context()), fresh, s.URL, false)
+	require.NoError(t, err)
+	fresh.CloseIdleConnections()
+	close(goOn)
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the connection is open")
+	}
+}
+
 // A service that ends its connections with a GOAWAY, and does not close them.
 func TestUnusableConnectionEnds(t *testing.T) {
 	t.Parallel()
