@@ -27,6 +27,7 @@ const (
 	openAfter      = 24 * time.Hour
 	auditEvery     = 24 * time.Hour
 	auditWait      = 100 * time.Millisecond // before the reads of an owner, in a daily audit
+	auditOverlap   = time.Hour              // of two daily audits: an age lacks the time of each save
 	readLimit      = time.Minute            // bounds the reads of an owner
 	mostRecords    = 20_000                 // bounds the withdrawals of a loan
 	failuresInARow = 8                      // end an audit: the service is down
@@ -99,7 +100,7 @@ func (l *Log) AuditDaily(ctx context.Context, client *lending.Client) (next time
 	a.Client, a.To = client, now.Add(-s.MaxLateness) // reads show the changes before
 	err = s.audits.change(ctx, func(i *instructions) {
 		i.Daily = cmp.Or(i.Daily, &daily{Turn: auditEvery, Audited: auditEvery + s.MaxLateness})
-		a.From = now.Add(-i.Daily.Audited - maxSaveTime) // an age is older than its read: no key falls between two audits
+		a.From = now.Add(-i.Daily.Audited - auditOverlap)
 		if next = max(0, auditEvery-i.Daily.Turn); next == 0 {
 			i.Daily.Turn = 0
 		}
