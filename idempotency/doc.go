@@ -79,8 +79,9 @@
 // [lending.NextOf] tells whether and when to call again, and whether a person has to act. Each reason,
 // from [ErrInProgress] to [ErrStore], has the details.
 //
-// If the store fails after the response for 10 seconds, the call returns the result and ErrStore. The log waits for an
-// answer of the store for 10 seconds at most, also without a deadline of the caller.
+// If the store fails after the response for 10 seconds, the call returns the result and ErrStore. Each
+// call of the store ends after 10 seconds, and a list or a change of many entries after a minute, also without a
+// deadline of the caller.
 //
 // # What an operator does
 //

@@ -148,10 +148,13 @@ func (noStore) List(context.Context, store.Filter) ([]store.Entry, error) { retu
 var errNotNew = argumentError("log", lending.CodeRequired, "must come from NewLog")
 
 // bounded ends the calls of a store after storeLimit: a server that has stopped can be silent for a quarter of an hour, and
-// the callers of a log need no deadline.
+// the callers of a log need no deadline. A list takes longer, the more keys the namespace has.
 type bounded struct{ store.Store }
 
-const storeLimit = 10 * time.Second
+const (
+	storeLimit = 10 * time.Second
+	listLimit  = time.Minute // also of a Replace
+)
 
 func (b bounded) Load(ctx context.Context, key string) (*store.Entry, error) {
 	ctx, stop := context.WithTimeout(ctx, storeLimit)
@@ -166,13 +169,13 @@ func (b bounded) Save(ctx context.Context, entry store.Entry) error {
 }
 
 func (b bounded) Replace(ctx context.Context, entries []store.Entry) (int, error) {
-	ctx, stop := context.WithTimeout(ctx, storeLimit)
+	ctx, stop := context.WithTimeout(ctx, listLimit)
 	defer stop()
 	return b.Store.Replace(ctx, entries)
 }
 
 func (b bounded) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
-	ctx, stop := context.WithTimeout(ctx, storeLimit)
+	ctx, stop := context.WithTimeout(ctx, listLimit)
 	defer stop()
 	return b.Store.List(ctx, filter)
 }
