@@ -218,6 +218,9 @@ func (p *Partner) findOffer(ctx context.Context, application lending.Application
 		ID lending.OfferID `json:"id"` // not published
 	}
 	offer, err := lending.As[record](p.Client.Applications.Offer(ctx, application, nil))
+	if err == nil && offer.ID.IsZero() {
+		err = errors.New("the service's offer has no member id: correct the record of findOffer")
+	}
 	return offer.ID, err
 }
 
