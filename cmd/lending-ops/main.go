@@ -44,8 +44,9 @@ const usage = `usage: lending-ops [-url URL] [-json] command
                                               log, and look up all keys that it does not know before they are
                                               sent; -claim if nothing but its keys makes records
   status                                      the instructions: paused or restored, by whom, since when, why
-  audit [-from TIME [-to TIME]]               compare the keys of two days, such as -from 2026-11-01
-                                              -to 2026-11-02, with the service; without -from, the last result
+  audit [-from TIME [-to TIME]]               compare the keys of a period with the service, such as
+                                              -from 2026-11-01 -to 2026-11-02 for two days; without
+                                              -from, the last result
   sessions                                    signed in, paused, needs a person
   signin [-code CODE] ACCOUNT                 sign in now, or with the code that the service has sent
   health                                      whether each part can work
