@@ -25,6 +25,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/longrun"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/orders"
 	"github.com/lendingapi/lending-go/webhook"
@@ -84,6 +85,13 @@ var ends = []struct {
 			b.service.SetDecision(lendingtest.Decision{After: 2 * time.Hour})
 		},
 		state: order.Done, lasts: 2 * time.Hour,
+	},
+	{
+		name: "offers without an id", prepare: func(b *backend) {
+			b.service.Answer("GET /api/Application/application-offer/{applicationId}",
+				wire.Answer(http.StatusOK, `{"planId":1}`))
+		},
+		state: order.Done,
 	},
 	{
 		name: "offer expired before a document", prepare: func(b *backend) { b.expireAt(onboarding.Document, 1) },

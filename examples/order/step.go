@@ -197,7 +197,7 @@ func (p *Partner) apply(ctx context.Context, o Order, customer lending.CustomerI
 		if err != nil || !hasOffer[status] || o.Offers == 0 {
 			return isProcessed[status] || hasOffer[status], err
 		}
-		offer, err := p.findOffer(ctx, application)
+		offer, err := p.findOffer(ctx, o, application)
 		return offer != o.Expired, err
 	})
 	_, err = p.Client.Applications.Process(process, application)
@@ -206,20 +206,20 @@ func (p *Partner) apply(ctx context.Context, o Order, customer lending.CustomerI
 
 // offer waits for the offer. After another processing, the expired offer stays until the decision.
 func (p *Partner) offer(ctx context.Context, o Order) (lending.OfferID, error) {
-	offer, err := p.findOffer(ctx, o.Application)
+	offer, err := p.findOffer(ctx, o, o.Application)
 	if err == nil && o.Offers > 0 && offer == o.Expired {
 		err = errors.New("the expired offer is still there")
 	}
 	return offer, err
 }
 
-func (p *Partner) findOffer(ctx context.Context, application lending.ApplicationID) (lending.OfferID, error) {
+func (p *Partner) findOffer(ctx context.Context, o Order, application lending.ApplicationID) (lending.OfferID, error) {
 	type record struct {
 		ID lending.OfferID `json:"id"` // not published
 	}
 	offer, err := lending.As[record](p.Client.Applications.Offer(ctx, application, nil))
-	if err == nil && offer.ID.IsZero() {
-		err = errors.New("the service's offer has no member id: correct the record of findOffer")
+	if err == nil && o.Offers > 0 && offer.ID.IsZero() {
+		err = errors.New("the service's offer has no member id, which tells it from the expired offer: correct the record of findOffer")
 	}
 	return offer.ID, err
 }
