@@ -303,12 +303,17 @@ func TestConnectionWithoutRequestEnds(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			fresh.CloseIdleConnections()
 			close(goOn)
-			select {
-			case <-closed:
-			case <-time.After(20 * time.Second):
-				t.Error("the connection is open")
-			}
+			ends(t, closed)
 		})
+	}
+}
+
+func ends(t *testing.T, closed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the connection is open")
 	}
 }
 
@@ -333,11 +338,7 @@ func TestLateDialEnds(t *testing.T) {
 	require.NoError(t, err)
 	fresh.CloseIdleConnections()
 	close(goOn)
-	select {
-	case <-closed:
-	case <-time.After(20 * time.Second):
-		t.Error("the connection is open")
-	}
+	ends(t, closed)
 }
 
 // A service that ends its connections with a GOAWAY, and does not close them.
