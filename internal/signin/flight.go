@@ -25,6 +25,9 @@ func (f *flight) wait(ctx context.Context) error {
 }
 
 func (e *Engine) takeOver(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
 	defer f.cancel()
 	return f.wait(ctx)
