@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -85,7 +87,7 @@ func answer[T any](read func(*http.Request) (T, error), parameters ...string) ht
 // ends after timeout.
 func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Request) (T, error) {
 	return func(r *http.Request) (result T, err error) {
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), firstPanic{}, new(sync.Once)), timeout)
 		defer cancel()
 		late := time.After(patience)
 		hangs := failf(http.StatusServiceUnavailable, "a store does not answer; check the stores of the handler")
@@ -118,14 +120,20 @@ func inTime[T any](d *desk, read func(*http.Request) (T, error)) func(*http.Requ
 	}
 }
 
-// contained calls a function of the program, and logs the stack of a panic.
+// contained calls a function of the program, and logs the stack of a panic: once for all rows of an answer.
 func (d *desk) contained(ctx context.Context, f func() error) error {
 	err := safely.Call[lending.PanicError](f)
 	if panicked, ok := errors.AsType[*lending.PanicError](err); ok {
-		d.Logger.ErrorContext(ctx, "lending ops panic", "stack", string(panicked.Stack))
+		once, _ := ctx.Value(firstPanic{}).(*sync.Once)
+		cmp.Or(once, new(sync.Once)).Do(func() {
+			d.Logger.ErrorContext(ctx, "lending ops panic", "stack", string(panicked.Stack))
+		})
 	}
 	return err
 }
+
+// firstPanic is the key of a context's *sync.Once.
+type firstPanic struct{}
 
 // apart calls read for a part of the handler, which can take half of the time that is left: a part that hangs leaves
 // time for the next.
@@ -201,8 +209,8 @@ func isForwarded(r *http.Request) bool {
 	return err == nil && origin.Host != "" && origin.Host == strings.TrimSpace(first) && r.Header.Get("Sec-Fetch-Site") == ""
 }
 
-// action serves an action for a person who may act, and logs it.
-func (d *desk) action(act func(r *http.Request, who string, o order) (what string, n int, err error)) http.HandlerFunc {
+// action serves an action for a person who may act, within a limit, and logs it.
+func (d *desk) action(limit time.Duration, act func(r *http.Request, who string, o order) (what string, n int, err error)) http.HandlerFunc {
 	return answer(func(r *http.Request) (done, error) {
 		who, mayAct := d.Who(r)
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -222,10 +230,12 @@ func (d *desk) action(act func(r *http.Request, who string, o order) (what strin
 		if err := decoder.Decode(&o); err != nil {
 			return done{}, failf(http.StatusBadRequest, "the body is not an order; see the documentation of package ops")
 		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
 		var what string
 		var n int
-		err := d.contained(r.Context(), func() (err error) { // net/http would send no answer, and log the value
-			what, n, err = act(r, who, o)
+		err := d.contained(ctx, func() (err error) { // net/http would send no answer, and log the value
+			what, n, err = act(r.WithContext(ctx), who, o)
 			return err
 		})
 		attrs := []slog.Attr{slog.String("who", who), slog.String("what", what), slog.String("why", o.Why), slog.Int("records", n)}

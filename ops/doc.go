@@ -52,6 +52,8 @@
 // of each action: who, what and why. [Options].Resolved is called after each verdict: call
 // Worker.Hint of package orders there, and the order goes on at once.
 //
+// If a store hangs, an action ends after 4 seconds, and redrive, drop and erase after 50. The next order does the rest.
+//
 // # Privacy
 //
 // The handler shows keys, routes, ids of records, counts, times and the causes of failures. It

@@ -48,22 +48,22 @@ func (d *desk) serve(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(inTime(d, d.deadLetters), "event", "after", "limit"))
 	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(inTime(d, d.event)))
 	mux.HandleFunc("GET /api/inboxes/{inbox}/removed", answer(inTime(d, d.removed), "limit"))
-	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))
-	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(d.drop))
-	mux.HandleFunc("POST /api/erase", d.action(d.erase))
+	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(long, d.redrive))
+	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(long, d.drop))
+	mux.HandleFunc("POST /api/erase", d.action(long, d.erase))
 	if len(d.Sessions) > 0 {
 		mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
-		mux.HandleFunc("POST /api/signin", d.action(d.signIn))
+		mux.HandleFunc("POST /api/signin", d.action(signInTimeout, d.signIn))
 	}
 	if d.Log != nil {
 		mux.HandleFunc("GET /api/keys", answer(inTime(d, d.keys), "state", "prefix", "after", "limit"))
 		mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
 		mux.HandleFunc("GET /api/standing", answer(inTime(d, d.standing)))
 		mux.HandleFunc("GET /api/audit", answer(inTime(d, d.audited)))
-		mux.HandleFunc("POST /api/audit", d.action(d.audit))
-		mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
-		mux.HandleFunc("POST /api/pause", d.action(d.pause))
-		mux.HandleFunc("POST /api/resume", d.action(d.resume))
-		mux.HandleFunc("POST /api/restored", d.action(d.restored))
+		mux.HandleFunc("POST /api/audit", d.action(auditTimeout, d.audit))
+		mux.HandleFunc("POST /api/resolve", d.action(timeout, d.resolve))
+		mux.HandleFunc("POST /api/pause", d.action(timeout, d.pause))
+		mux.HandleFunc("POST /api/resume", d.action(timeout, d.resume))
+		mux.HandleFunc("POST /api/restored", d.action(timeout, d.restored))
 	}
 }

@@ -135,10 +135,8 @@ func (d *desk) each(
 	case len(o.IDs) > webhook.MaxDeadLetters:
 		return what, 0, failf(http.StatusBadRequest, "at most %d ids in an order", webhook.MaxDeadLetters)
 	case !o.All:
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
 		what += fmt.Sprintf(", ids %q", o.IDs)
-		n, err = some(inbox, ctx, o.IDs...)
+		n, err = some(inbox, r.Context(), o.IDs...)
 	default:
 		what = fmt.Sprintf("%s all dead letters of %s, event %q", verb, strconv.Quote(name), o.Event)
 		n, err = all(r.Context(), inbox, webhook.DeadLetterFilter{Event: lending.EventName(o.Event)})

@@ -207,8 +207,7 @@ func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int
 	default:
 		return "resolve", 0, failf(http.StatusBadRequest, `the verdict must be "happened" or "not_happened"`)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
+	ctx := r.Context()
 	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict, Correct: o.Correct, Sends: o.Sends}); err != nil {
 		f := asFailure(err)
 		if f.Status == http.StatusConflict {

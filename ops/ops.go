@@ -52,7 +52,11 @@ type desk struct {
 }
 
 const (
-	timeout  = 4 * time.Second // of a read of a store
+	timeout  = 4 * time.Second // of a read of a store, and of an action with a single entry
 	patience = 5 * time.Second // with a store that ignores its context; a shutdown of the server waits as long
 	maxReads = 16              // at a time: a store can ignore its context, and its reads outlive their requests
+
+	long          = 50 * time.Second // of an action with many entries: lending-ops and most gateways wait for a minute
+	signInTimeout = 30 * time.Second // the service may be slow, and the function TwoFactor waits for a person
+	auditTimeout  = 6 * time.Hour    // lending-ops waits as long
 )

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -181,6 +183,47 @@ func TestPartThatHangsLeavesTimeForTheOthers(t *testing.T) {
 			assert.NotContains(t, shown.Body.String(), `two","error"`)
 		}
 	})
+}
+
+// A person whose store hangs hears of it before lending-ops and most gateways give up, after a minute.
+func TestLongActionOnAHangingStoreEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := ops.Handler(ops.Options{
+			Log:     fake.Must(idempotency.NewLog(waiting{store.NewMemory()}, nil)),
+			Inboxes: map[string]webhook.DeadLetters{"a": hung{}},
+			Who:     func(*http.Request) (string, bool) { return person, true }, Logger: slog.New(slog.DiscardHandler),
+		})
+		for path, want := range map[string]string{
+			"erase":             `erased 0 records, but not all; repair this and erase again; log: .*; inbox .*`,
+			"inboxes/a/redrive": "the store failed",
+			"inboxes/a/drop":    "the store failed",
+		} {
+			order := `{"why":"asked","all":true}`
+			if path == "erase" {
+				order = `{"why":"asked","ids":["` + customer + `"]}`
+			}
+			request := httptest.NewRequest(http.MethodPost, "/ops/api/"+path, strings.NewReader(order))
+			request.Header.Set("Content-Type", "application/json")
+			answer, begun := httptest.NewRecorder(), time.Now()
+			handler.ServeHTTP(answer, request)
+			assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
+			assert.Regexp(t, want, answer.Body.String())
+			assert.Less(t, time.Since(begun), 55*time.Second)
+		}
+	})
+}
+
+// hung is an inbox whose calls wait for the end of their context.
+type hung struct{ letters }
+
+func (hung) DeadLetters(ctx context.Context, _ webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (hung) Erase(ctx context.Context, _ webhook.Decision, _ ...string) (int, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
 }
 
 // inTime is an inbox with a look at its context.

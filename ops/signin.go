@@ -1,20 +1,15 @@
 package ops
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
-
-// signInTimeout bounds a sign-in: the service may be slow, and the function TwoFactor waits for a person.
-const signInTimeout = 30 * time.Second
 
 // signIn serves POST api/signin: it signs in without the wait after a failure, or completes a sign-in with a code.
 func (d *desk) signIn(r *http.Request, _ string, o order) (what string, n int, err error) {
@@ -25,8 +20,7 @@ func (d *desk) signIn(r *http.Request, _ string, o order) (what string, n int, e
 		f.Now = slices.Sorted(maps.Keys(d.Sessions))
 		return "sign in", 0, f
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), signInTimeout)
-	defer cancel()
+	ctx := r.Context()
 	if o.Code == "" {
 		err = session.SignIn(ctx)
 	} else if state, _ := session.State(ctx); state.Challenge == nil {

@@ -64,9 +64,7 @@ func (d *desk) restored(r *http.Request, who string, o order) (what string, n in
 
 // command gives the log an instruction.
 func (d *desk) command(r *http.Request, what string, give func(context.Context) error) (string, int, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	if err := give(ctx); err != nil {
+	if err := give(r.Context()); err != nil {
 		return what, 0, err
 	}
 	return what, 1, nil

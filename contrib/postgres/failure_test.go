@@ -3,10 +3,13 @@ package lendingpostgres_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -283,6 +286,24 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	kept, err := s.idempotency.Load(t.Context(), "key")
 	require.NoError(t, err)
 	require.Nil(t, kept)
+}
+
+// A readiness probe without a deadline does not wait for a server that accepts a connection and says nothing.
+func TestReadyOfAHangingServerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := connect(t, "postgres://silent", func(c *pgxpool.Config) {
+			c.ConnConfig.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"silent"}, nil }
+			c.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, server) }()
+				return client, nil
+			}
+		})
+		began := time.Now()
+		require.ErrorContains(t, inboxOf(pool, nil).Ready(t.Context()), "the inbox is not ready")
+		assert.LessOrEqual(t, time.Since(began), 10*time.Second)
+		pool.Close()
+	})
 }
 
 // Replicas share a sign-in, use its token on while the server is down, and share the next sign-in when the

@@ -220,8 +220,10 @@ FROM (SELECT pg_catalog.clock_timestamp() AS now) AS moment`, b.name)
 	return ages, err
 }
 
-// Ready implements [webhook.Inbox]. A standby server is not ready.
+// Ready implements [webhook.Inbox]. A standby server is not ready, nor is a server that does not answer within 10 s.
 func (b *Inbox) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	var readOnly, empty bool
 	err := b.queryRow(ctx, []any{&readOnly, &empty},
 		"SELECT pg_catalog.current_setting('transaction_read_only')::boolean, NOT EXISTS (SELECT FROM {inbox})")
