@@ -60,10 +60,13 @@
 //
 // lending.client.call.duration and http.client.request.duration (attempts) are histograms in seconds,
 // with the attributes of the spans except the numbers of attempts. Alert on mutations whose outcome is
-// unknown; with an idempotency log, which ends most of these doubts, on those that wait for a person:
+// unknown. A series begins with 1 at the first of them, which increase alone does not see:
 //
-//	lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
-//	lending_client_call_duration_seconds_count{error_type="needs_review"}
+//	increase(lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}[10m]) > 0
+//	or lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
+//	unless lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"} offset 10m
+//
+// An idempotency log ends most of these doubts: with a log, alert on the gauges instead.
 //
 // The span "process" of an event has kind consumer and the histogram messaging.process.duration, with
 // messaging.system (lending), messaging.operation.name, messaging.destination.name, error.type.

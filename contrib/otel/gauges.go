@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -18,7 +20,7 @@ import (
 type Sources struct {
 	Log     *idempotency.Log
 	Inboxes map[string]webhook.DeadLetters // as in ops.Options: by the value of the attribute lending.source
-	// Sessions are by the value of lending.source, too: other names than those of Inboxes.
+	// Sessions are by the value of lending.source, too: other names than those of Inboxes. The Log is "idempotency".
 	Sessions map[string]*lending.Session
 	Timeout  time.Duration // for all reads of a collection; 2 s
 }
@@ -36,11 +38,6 @@ const (
 //
 // Unregister the returned registration before you close the stores.
 func Gauges(sources Sources, opts ...Option) (metric.Registration, error) {
-	for name := range sources.Sessions {
-		if _, both := sources.Inboxes[name]; both {
-			return nil, fmt.Errorf("lendingotel: Sources: %q names a session and an inbox; rename one", name)
-		}
-	}
 	_, meter, _ := instruments(opts)
 	g := gauges{timeout: sources.Timeout}
 	if g.timeout <= 0 {
@@ -66,10 +63,9 @@ func Gauges(sources Sources, opts ...Option) (metric.Registration, error) {
 	g.eventAge = seconds("lending.inbox.oldest_age", "Wait of the first event that is due, and age of the oldest dead letter.")
 	g.tokenLife = seconds("lending.session.token_life", "Remaining life of the token, 0 without a token.")
 	g.signIn = number("lending.session.sign_in_needed", "", "1 if a person has to sign in or to correct the credentials.")
-	if failed != nil {
-		return nil, failed
+	if err := errors.Join(failed, g.add(sources)); err != nil {
+		return nil, err
 	}
-	g.add(sources)
 	return meter.RegisterCallback(g.observe, g.ready, g.mutations, g.mutationAge, g.differences, g.auditAge, g.events, g.eventAge, g.tokenLife, g.signIn)
 }
 
@@ -79,19 +75,32 @@ type gauges struct {
 	signIn, differences              metric.Int64ObservableGauge
 	mutationAge, eventAge, tokenLife metric.Float64ObservableGauge
 	auditAge                         metric.Float64ObservableGauge
-	sources                          []source
+	sources                          []*source
 }
 
-// source reads one source and returns a function that observes the result.
+// source is read by a single goroutine at a time, which serves all collections meanwhile: a store can
+// ignore its context.
 type source struct {
-	name    string
-	read    func(ctx context.Context) (func(metric.Observer), error)
-	reading chan struct{} // full during a read: a store can ignore its context
+	name string
+	read func(ctx context.Context) (func(metric.Observer), error)
+
+	mu      sync.Mutex
+	current *result // nil if nothing reads
 }
 
-func (g *gauges) add(sources Sources) {
+// result is the result of a read, once ended is closed.
+type result struct {
+	ended   chan struct{}
+	observe func(metric.Observer)
+	err     error
+}
+
+func (g *gauges) add(sources Sources) (failed error) {
 	add := func(name string, read func(ctx context.Context) (func(metric.Observer), error)) {
-		g.sources = append(g.sources, source{name, read, make(chan struct{}, 1)})
+		if slices.ContainsFunc(g.sources, func(s *source) bool { return s.name == name }) {
+			failed = fmt.Errorf("lendingotel: Sources: two sources have the name %q; rename one", name)
+		}
+		g.sources = append(g.sources, &source{name: name, read: read})
 	}
 	if sources.Log != nil {
 		add("idempotency", func(ctx context.Context) (func(metric.Observer), error) { return g.readLog(ctx, sources.Log) })
@@ -102,63 +111,66 @@ func (g *gauges) add(sources Sources) {
 	for name, session := range sources.Sessions {
 		add(name, func(ctx context.Context) (func(metric.Observer), error) { return g.readSession(ctx, name, session) })
 	}
+	return failed
 }
 
 // observe reads all sources at once.
 func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
-	results := make([]chan result, len(g.sources))
+	results := make([]*result, len(g.sources))
 	for i, s := range g.sources {
-		results[i] = s.start(ctx)
+		results[i] = s.start(ctx, g.timeout)
 	}
 	var failed error
 	for i, s := range g.sources {
-		r := result{err: context.DeadlineExceeded}
+		err := errLate
 		select {
-		case r = <-results[i]:
+		case <-results[i].ended:
+			err = results[i].err
 		case <-ctx.Done():
 			select {
-			case r = <-results[i]: // the result came during the wait for another source
+			case <-results[i].ended: // during the wait for another source
+				err = results[i].err
 			default:
 			}
 		}
 		ready := int64(0)
-		if r.err == nil {
+		if err == nil {
 			ready = 1
-			r.observe(o)
+			results[i].observe(o)
 		} else {
-			failed = errors.Join(failed, fmt.Errorf("lendingotel: gauges of %s: %w", s.name, r.err))
+			failed = errors.Join(failed, fmt.Errorf("lendingotel: gauges of %s: %w", s.name, err))
 		}
 		o.ObserveInt64(g.ready, ready, metric.WithAttributes(sourceKey.String(s.name)))
 	}
 	return failed
 }
 
-type result struct {
-	observe func(metric.Observer)
-	err     error
-}
+var errLate = errors.New("the read has not ended; check the store")
 
-// start reads a source in the background, unless the last read has not ended.
-func (s source) start(ctx context.Context) chan result {
-	read := make(chan result, 1)
-	select {
-	case s.reading <- struct{}{}:
-	default:
-		read <- result{err: errors.New("its last read has not ended; check the store")}
-		return read
+// start reads a source in the background, unless a read is in progress.
+func (s *source) start(ctx context.Context, timeout time.Duration) *result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		return s.current
 	}
+	r := &result{ended: make(chan struct{})}
+	s.current = r
 	go func() {
-		defer func() { <-s.reading }()
-		var r result
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout) // another collection may wait, too
+		defer cancel()
 		r.err = safely.Call[lending.PanicError](func() (err error) {
 			r.observe, err = s.read(ctx)
 			return err
 		})
-		read <- r
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.current = nil
+		close(r.ended)
 	}()
-	return read
+	return r
 }
 
 func (g *gauges) readLog(ctx context.Context, log *idempotency.Log) (func(metric.Observer), error) {

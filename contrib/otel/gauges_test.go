@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,10 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
@@ -122,6 +125,48 @@ func TestGauges(t *testing.T) {
 			isTime := strings.HasSuffix(alert[1], "_age") || strings.HasSuffix(alert[1], "_life")
 			require.Equal(t, alert[2] != "", isTime, alert[0])
 		}
+	})
+}
+
+// A source without a name of its own would hide another that failed.
+func TestGaugesNeedNamesOfTheirOwn(t *testing.T) {
+	inboxes := func(name string) map[string]webhook.DeadLetters {
+		return map[string]webhook.DeadLetters{name: webhook.NewMemoryInbox()}
+	}
+	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+	for name, sources := range map[string]lendingotel.Sources{
+		"service":     {Inboxes: inboxes("service"), Sessions: map[string]*lending.Session{"service": nil}},
+		"idempotency": {Log: log, Inboxes: inboxes("idempotency")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := lendingotel.Gauges(sources, newTelemetry().providers()...)
+			require.EqualError(t, err, fmt.Sprintf("lendingotel: Sources: two sources have the name %q; rename one", name))
+		})
+	}
+}
+
+// slowInbox answers after a second.
+type slowInbox struct{ *webhook.MemoryInbox }
+
+func (s slowInbox) Ages(ctx context.Context) (webhook.InboxAges, error) {
+	<-time.After(time.Second)
+	return s.MemoryInbox.Ages(ctx)
+}
+
+// Two readers of a provider, for example an exporter and an endpoint for Prometheus, can collect at the same time.
+func TestGaugesOfTwoReadersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		readers := []*metric.ManualReader{metric.NewManualReader(), metric.NewManualReader()}
+		provider := metric.NewMeterProvider(metric.WithReader(readers[0]), metric.WithReader(readers[1]))
+		_, err := lendingotel.Gauges(lendingotel.Sources{Inboxes: map[string]webhook.DeadLetters{
+			"slow": slowInbox{webhook.NewMemoryInbox()},
+		}}, lendingotel.WithMeterProvider(provider))
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		for _, reader := range readers {
+			group.Go(func() { assert.NoError(t, reader.Collect(t.Context(), new(metricdata.ResourceMetrics))) })
+		}
+		group.Wait()
 	})
 }
 
