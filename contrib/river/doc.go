@@ -21,8 +21,18 @@
 // log of contrib/postgres in the same database.
 //
 //	func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
-//		return lendingriver.JobError(w.onboard(ctx, job))
+//		open, err := w.onboard(ctx, job)
+//		if open && !lending.NextOf(err).Retry {
+//			return river.JobSnooze(time.Minute)
+//		}
+//		return lendingriver.JobError(err)
 //	}
+//
+// The function is a step of package [github.com/lendingapi/lending-go/orders], and also reports
+// whether the order is still open. Without an error, an open order waits for others, for example for
+// the password of the customer. After an error without a retry, the order goes on in another way, or
+// with the row of another job. Without the snooze the job would end, and nobody would complete the
+// order.
 //
 // Build the keys from the order, for example "order-42/confirm", and never from the job: after a
 // job was discarded or deleted, another job may follow for the same order. For the same reason,
@@ -53,7 +63,8 @@
 //   - List them with JobList before River deletes them.
 //   - Keep them for longer with DiscardedJobRetentionPeriod and CancelledJobRetentionPeriod.
 //
-// After you have corrected the cause, run a job again with JobRetry. A mutation with an unknown
+// After you have corrected the cause, run a job again with JobRetry, which also ends the wait of a
+// retry or a snooze, for example after a webhook. A mutation with an unknown
 // outcome stays in the log, whatever happens to its job. List such mutations with
 // [github.com/lendingapi/lending-go/idempotency.Log.Keys].
 package lendingriver

@@ -23,14 +23,44 @@ func (onboardArgs) Kind() string { return "onboard" }
 // worker is the worker of the documentation.
 type worker struct {
 	river.WorkerDefaults[onboardArgs]
-	onboard func(ctx context.Context, job *river.Job[onboardArgs]) error
+	onboard func(ctx context.Context, job *river.Job[onboardArgs]) (open bool, err error)
 }
 
 func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
-	return lendingriver.JobError(w.onboard(ctx, job))
+	open, err := w.onboard(ctx, job)
+	if open && !lending.NextOf(err).Retry {
+		return river.JobSnooze(time.Minute)
+	}
+	return lendingriver.JobError(err)
 }
 
 var _ river.Worker[onboardArgs] = (*worker)(nil)
+
+// The job of an open order must not end, since nothing else carries the order on.
+func TestJobOfTheDocumentation(t *testing.T) {
+	stop, later := decided{}, decided{lending.Next{Retry: true, After: time.Hour}}
+	for _, test := range []struct {
+		name string
+		open bool
+		err  error
+		want error
+	}{
+		{"the customer has to enter the password", true, nil, river.JobSnooze(time.Minute)},
+		{"another password", true, stop, river.JobSnooze(time.Minute)},
+		{"in progress", true, later, river.JobSnooze(time.Hour)},
+		{"over", false, stop, river.JobCancel(stop)},
+		{"done", false, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := &worker{onboard: func(context.Context, *river.Job[onboardArgs]) (bool, error) { return test.open, test.err }}
+			err := w.Work(t.Context(), nil)
+			snoozed, _ := errors.AsType[*river.JobSnoozeError](err)
+			wanted, _ := errors.AsType[*river.JobSnoozeError](test.want)
+			assert.Equal(t, wanted, snoozed)
+			assert.Equal(t, errors.As(test.want, new(*river.JobCancelError)), errors.As(err, new(*river.JobCancelError)))
+		})
+	}
+}
 
 // decided is an error with a decision. TestNextOfEveryError of package guarantees holds the decision
 // about each error of the library.
