@@ -51,8 +51,8 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // handle must not end the transaction. For a schema, a role or another setting of the event, use
 // SET LOCAL, which ends with the transaction: SET stays on the connection, for its next user.
 //
-// While handle runs, its open transaction delays vacuum, and an
-// idle_in_transaction_session_timeout may end it.
+// While handle runs, its open transaction delays vacuum. An idle_in_transaction_session_timeout, or the
+// transaction_timeout of PostgreSQL 17, may end it: then the try has failed.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
 	w := &txWork{Inbox: b, handle: handle}
 	webhook.Work(ctx, w, w.act, b.fitting(opts))

@@ -49,6 +49,9 @@ func (l *OrderLock) Lock(ctx context.Context, order string) (unlock func(), err 
 		return nil, ctx.Err()
 	}
 	tx, err := l.pool().BeginTx(ctx, pgx.TxOptions{BeginQuery: beginLock})
+	if err != nil { // the pool can have a connection that has ended
+		tx, err = l.pool().BeginTx(ctx, pgx.TxOptions{BeginQuery: beginLock})
+	}
 	unlock = func() {
 		if tx != nil {
 			ending, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

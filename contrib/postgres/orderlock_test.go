@@ -79,6 +79,10 @@ func TestOrderLockEndsWithItsConnection(t *testing.T) {
 	fake.Must(second.Lock(t.Context(), "order-1"))()
 	unlock()
 	fake.Must(first.Lock(t.Context(), "order-1"))()
+	_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	require.NoError(t, err)
+	fake.Must(first.Lock(t.Context(), "order-1"))() // the pool has a connection that has ended
 }
 
 // TestOrderLockDelaysNothing has a server end idle transactions early, and looks at the transaction of

@@ -42,6 +42,10 @@ func TestAnswersOfStoresNameTheNextStep(t *testing.T) {
 			sqlError("57P03"),
 			"PostgreSQL answered 57P03: the server is stopping or starting, or a statement was canceled", false,
 		},
+		{
+			sqlError("25P04"),
+			"PostgreSQL answered 25P04: a lock or a slow disk made a statement longer than transaction_timeout of the server", false,
+		},
 		{sqlError("XX000"), "PostgreSQL answered XX000", false},
 		{sqlError("SHHH 1"), "an error of type neterr_test.sqlError, not shown because its text may be confidential", false},
 		{
