@@ -67,15 +67,16 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for range 20 {
-		_, err := inbox.Take(ctx)
+	for taken := map[lending.EventName]bool{}; len(taken) < 20; { // on a busy machine claims end meanwhile
+		entry, err := inbox.Take(ctx)
 		require.NoError(t, err)
+		taken[entry.Event.Name] = true
 	}
 	for range 20 {
 		entry, err := inbox.Take(ctx)
 		require.NoError(t, err)
 		require.NoError(t, inbox.Done(ctx, entry))
-		require.Equal(t, 2, entry.Tries)
+		require.GreaterOrEqual(t, entry.Tries, 2)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
@@ -97,7 +96,7 @@ func TestMigrateGivesUpItsLocks(t *testing.T) {
 	t.Cleanup(func() { _ = holding.Rollback(context.WithoutCancel(t.Context())) })
 	_, err = holding.Exec(t.Context(), "CREATE TABLE lending_inbox ()")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err = lendingpostgres.Migrate(ctx, pool, nil)
 	require.ErrorContains(t, err, "lock timeout")
