@@ -142,7 +142,7 @@ func TestTLSFailureIsNamedAndNotSent(t *testing.T) {
 				_, err := client.Applications.Status(t.Context(), catalog.Application)
 				var failed *lending.Error
 				require.ErrorAs(t, err, &failed)
-				assert.Equal(t, 1, failed.Attempts)
+				assert.LessOrEqual(t, failed.Attempts, 2, "over TLS 1.3 a write can fail before the alert is read")
 				assert.Equal(t, lending.OutcomeUnknown, failed.Outcome)
 			}
 		})

@@ -109,4 +109,6 @@ func mutateThrottled(ctx context.Context, address string) {
 		})
 	}
 	all.Wait()
+	// The server answers after it has read what was written before on the same connection.
+	_ = client.Approval.AddCompanyDetails(ctx, lending.ApplicationID(uuid.New()), lending.CompanyDataRequest{})
 }

@@ -207,7 +207,7 @@ func TestRecipes(t *testing.T) {
 	assert.Greater(t, len(rows), 20)
 	for _, row := range rows {
 		t.Run(row[1]+row[2], func(t *testing.T) {
-			resp, err := http.Post(url+"/"+row[1], "application/json", strings.NewReader(fill.Replace(row[2])))
+			resp, err := steer.Unkept.Post(url+"/"+row[1], "application/json", strings.NewReader(fill.Replace(row[2])))
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			assert.Equal(t, http.StatusNoContent, resp.StatusCode)

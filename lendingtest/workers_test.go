@@ -45,7 +45,7 @@ func TestManyWorkers(t *testing.T) {
 		all.Go(func() {
 			for range rounds {
 				body := json.RawMessage(strings.ReplaceAll(order[1], "CUSTOMER", loan.CustomerID))
-				resp, err := http.Post(url+"/"+order[0], "application/json", bytes.NewReader(body))
+				resp, err := steer.Unkept.Post(url+"/"+order[0], "application/json", bytes.NewReader(body))
 				if assert.NoError(t, err) {
 					assert.Less(t, resp.StatusCode, 300, order[0])
 					assert.NoError(t, resp.Body.Close())

@@ -21,6 +21,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/ops"
 	"github.com/lendingapi/lending-go/webhook"
@@ -123,7 +124,7 @@ func (b *backend) send(method, path string, body any, header http.Header) (int, 
 	if header != nil {
 		request.Header = header
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := steer.Unkept.Do(request)
 	require.NoError(b, err)
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ type toAddress string
 func (a toAddress) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host = "http", string(a)
-	return http.DefaultTransport.RoundTrip(r)
+	return steer.Unkept.Transport.RoundTrip(r)
 }
 
 // The program of README starts, receives an event, and ends in order.

@@ -96,7 +96,7 @@ func (s *sandbox) call(method, path, body string, result any) int {
 	if s.token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.token)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := steer.Unkept.Do(r)
 	if err != nil {
 		return 0
 	}

@@ -11,9 +11,9 @@ import (
 	"net/url"
 )
 
-// unkept shares no connection with http.DefaultTransport, whose connections the Close of any
+// Unkept shares no connection with http.DefaultTransport, whose connections the Close of any
 // httptest.Server ends, also below a request.
-var unkept = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var Unkept = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Control is the control of a service.
 type Control struct {
@@ -50,7 +50,7 @@ func (c Control) send(ctx context.Context, method, order string, body []byte, re
 	if c.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	response, err := cmp.Or(c.Client, unkept).Do(request)
+	response, err := cmp.Or(c.Client, Unkept).Do(request)
 	if err != nil {
 		return err
 	}
