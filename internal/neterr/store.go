@@ -18,7 +18,7 @@ var postgres = map[string]string{
 	"28":    "the sign-in was refused; correct the connection string",
 	"3D":    "the database is missing; correct the connection string",
 	"25006": "the server accepts no writes; connect to the primary, with target_session_attrs=read-write in the connection string",
-	"25P04": "a lock or a slow disk made a statement longer than transaction_timeout of the server",
+	"25P04": "a lock or a slow disk, and a transaction_timeout that is shorter",
 	"53":    "the server is full; check its connections, memory and disk",
 	"57":    "the server is stopping or starting, or a statement was canceled",
 }

@@ -44,7 +44,7 @@ func TestAnswersOfStoresNameTheNextStep(t *testing.T) {
 		},
 		{
 			sqlError("25P04"),
-			"PostgreSQL answered 25P04: a lock or a slow disk made a statement longer than transaction_timeout of the server", false,
+			"PostgreSQL answered 25P04: a lock or a slow disk, and a transaction_timeout that is shorter", false,
 		},
 		{sqlError("XX000"), "PostgreSQL answered XX000", false},
 		{sqlError("SHHH 1"), "an error of type neterr_test.sqlError, not shown because its text may be confidential", false},
