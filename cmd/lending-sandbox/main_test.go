@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -250,6 +251,11 @@ func TestRunsWithoutASeedDiffer(t *testing.T) {
 }
 
 func TestRefusesToBeReached(t *testing.T) {
+	if os.Getenv("LENDING_SANDBOX_REFUSES") != "" {
+		os.Args = []string{"lending-sandbox", "-framework", "5"}
+		main()
+		return
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel() // an accepted command line ends soon
 	for _, test := range []struct {
@@ -276,6 +282,13 @@ func TestRefusesToBeReached(t *testing.T) {
 		})
 	}
 	require.NoError(t, run(t.Context(), []string{"-h"}, io.Discard))
+	program := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRefusesToBeReached$")
+	program.Env = append(os.Environ(), "LENDING_SANDBOX_REFUSES=1")
+	said, err := program.CombinedOutput()
+	var status *exec.ExitError
+	require.ErrorAs(t, err, &status)
+	assert.Equal(t, 1, status.ExitCode())
+	assert.Equal(t, "lending-sandbox: -framework wants 2.3 or 10\n", string(said))
 }
 
 // A public sandbox warns, and posts no webhooks to addresses of this machine alone.
