@@ -277,11 +277,13 @@ func sameEvents(a, b []lending.EventName) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// untilDone calls do until it succeeds, ctx ends, or an argument is refused.
+// untilDone calls do until it succeeds, ctx ends, or the subscription is invalid. An invalid password, token or
+// header, which the next sign-in or call can correct, names the route of its call.
 func (c *consumer) untilDone(ctx context.Context, doing string, do func() error) error {
 	for failures := 1; ; failures++ {
 		err := safely.Call[lending.PanicError](do) // an observer of the client may panic
-		if _, mistake := errors.AsType[*lending.ArgumentError](err); err == nil || mistake || ctx.Err() != nil {
+		mistake, _ := errors.AsType[*lending.ArgumentError](err)
+		if err == nil || mistake != nil && mistake.Route == "" || ctx.Err() != nil {
 			return err
 		}
 		c.report(ctx, doing, err)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,6 +300,51 @@ func TestConsumerEndsOnAMistake(t *testing.T) {
 	require.Error(t, consumer("https://partner.example").Run(t.Context(), server))
 	_, err := webhook.NewConsumer(nil, target, lending.WebhookSubscription{}, webhook.NewMemoryInbox(), acceptAll, nil)
 	require.Error(t, err)
+}
+
+// An argument of another part, for example an empty password of a vault, is no mistake of the subscription: Run goes on.
+func TestConsumerOutlivesABadArgument(t *testing.T) {
+	var bad atomic.Bool
+	for _, test := range []struct {
+		name    string
+		sign    func(*lending.Credentials)
+		options []lending.Option
+	}{
+		{"password", func(c *lending.Credentials) {
+			username, password := c.Username, c.Password
+			c.Current = func(context.Context) (string, lending.Secret, error) {
+				if bad.Load() {
+					return username, lending.Secret{}, nil
+				}
+				return username, password, nil
+			}
+		}, nil},
+		{"header", nil, []lending.Option{lending.WithHeader(func(_ context.Context, header http.Header) {
+			if bad.Load() {
+				header.Set("Baggage", strings.Repeat("a", 9000))
+			}
+		})}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				consumer := newConsumer(fake.SignIn(t, service, test.sign, test.options...), webhook.NewMemoryInbox(), acceptAll, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				bad.Store(true)
+				go func() { ended <- consumer.Run(ctx, nil) }()
+				for range 2 { // while the consumer subscribes, and while it reads the subscription
+					bubble.Elapse(2 * time.Hour)
+					require.Empty(t, ended)
+					bad.Store(false)
+					bubble.Elapse(10 * time.Minute)
+					require.NoError(t, consumer.Ready(ctx))
+					bad.Store(true)
+				}
+				cancel()
+				require.NoError(t, <-ended)
+			}, lendingtest.WithDeliveryClient(&http.Client{Transport: inProcess{http.NotFoundHandler()}}))
+		})
+	}
 }
 
 // serve runs a consumer with a server on a free port until ctx ends.

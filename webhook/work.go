@@ -36,8 +36,10 @@ type Result struct {
 // Work calls handle again after a pause, up to MaxTries times. Then the event is a dead letter.
 //
 // Work returns when ctx has ended and the calls in progress have returned. The end of ctx does
-// not cancel these calls. An inbox that fails delays the return by 5 seconds at most; the event is
-// handled again. No panic or [runtime.Goexit] in handle or inbox ends Work.
+// not cancel these calls. A call that never returns, against the deadline of its context, keeps its
+// place among the concurrent events, and holds Work. An inbox that fails delays the return by 5
+// seconds at most; the event is handled again. No panic or [runtime.Goexit] in handle or inbox ends
+// Work.
 //
 // Work handles each event at least once. Make handle safe to repeat: if the process ends after
 // handle has succeeded and before the inbox knows, Work handles the event again. If claims
