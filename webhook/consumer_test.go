@@ -302,7 +302,7 @@ func TestConsumerEndsOnAMistake(t *testing.T) {
 	require.Error(t, err)
 }
 
-// An argument of another part, for example an empty password of a vault, is no mistake of the subscription: Run goes on.
+// An invalid argument elsewhere, for example an empty password of a vault, is no mistake of the subscription.
 func TestConsumerOutlivesABadArgument(t *testing.T) {
 	var bad atomic.Bool
 	for _, test := range []struct {
@@ -327,13 +327,14 @@ func TestConsumerOutlivesABadArgument(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				consumer := newConsumer(fake.SignIn(t, service, test.sign, test.options...), webhook.NewMemoryInbox(), acceptAll, nil)
+				client := fake.SignIn(t, service, test.sign, test.options...)
+				consumer := newConsumer(client, webhook.NewMemoryInbox(), acceptAll, nil)
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				bad.Store(true)
 				go func() { ended <- consumer.Run(ctx, nil) }()
 				for range 2 { // while the consumer subscribes, and while it reads the subscription
-					bubble.Elapse(2 * time.Hour)
+					bubble.Elapse(20 * time.Minute)
 					require.Empty(t, ended)
 					bad.Store(false)
 					bubble.Elapse(10 * time.Minute)
