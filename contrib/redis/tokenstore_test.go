@@ -55,8 +55,9 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	ctx := t.Context()
 	client, _ := startRedis(t)
 	store := tokenStore(t, client, "lending:token")
-	_, err := store.Acquire(ctx, "gone", 100*time.Millisecond)
+	_, err := store.Acquire(ctx, "gone", time.Minute)
 	require.NoError(t, err)
+	require.NoError(t, client.HSet(ctx, "lending:token", "ttl", 100*time.Millisecond.Microseconds()).Err()) // of a shorter lease
 	require.NoError(t, client.HIncrBy(ctx, "lending:token", "until", time.Hour.Microseconds()).Err())
 	require.NoError(t, client.Persist(ctx, "lending:token").Err())
 	start := time.Now()

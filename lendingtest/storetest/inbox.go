@@ -176,8 +176,8 @@ func (b inbox) waits() {
 func (b inbox) comes(by string, n, tries int, makeDue func() error) {
 	b.Helper()
 	due := make(chan error, 1)
-	time.AfterFunc(short/3, func() { due <- makeDue() })
 	start := time.Now()
+	time.AfterFunc(short/3, func() { due <- makeDue() })
 	entry := b.take(n, tries)
 	took := time.Since(start)
 	b.succeeds(by, <-due)
