@@ -57,7 +57,8 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	store := tokenStore(t, client, "lending:token")
 	_, err := store.Acquire(ctx, "gone", time.Minute)
 	require.NoError(t, err)
-	require.NoError(t, client.HSet(ctx, "lending:token", "ttl", 100*time.Millisecond.Microseconds()).Err()) // of a shorter lease
+	const shorter = 100_000 // microseconds; the key outlives it
+	require.NoError(t, client.HSet(ctx, "lending:token", "ttl", shorter).Err())
 	require.NoError(t, client.HIncrBy(ctx, "lending:token", "until", time.Hour.Microseconds()).Err())
 	require.NoError(t, client.Persist(ctx, "lending:token").Err())
 	start := time.Now()
