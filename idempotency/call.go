@@ -96,7 +96,7 @@ func (k *keyedCall) turn(ctx context.Context) (_ *lending.Response, err error) {
 	if !isRecorded || k.acceptsRecorded || k.data.isCorrectable() || !k.data.Request.Frozen { // the last: a damaged entry
 		k.aim()
 	}
-	var restored *Instruction
+	var restored *restore
 	k.inDoubt, k.isUnknown = false, !hasHappened(k.entry.State)
 	if k.isUnknown {
 		if restored, err = k.restart(ctx, &k.entry, &k.data); err != nil {
@@ -221,7 +221,7 @@ func (k *keyedCall) useVerdict(ctx context.Context) error {
 }
 
 // doubtAfterRestore puts a mutation in doubt that the store lost or did not know yet at the time of its copy.
-func (k *keyedCall) doubtAfterRestore(ctx context.Context, o *Instruction) error {
+func (k *keyedCall) doubtAfterRestore(ctx context.Context, o *restore) error {
 	if k.entry.Revision == 0 && isNewOrder(ctx, o) {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (k *keyedCall) doubtAfterRestore(ctx context.Context, o *Instruction) error
 
 // isNew reports whether the request names a record that a mutation has made after the instruction: such a
 // mutation was not sent before. A record that the service does not show is not known as new.
-func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
+func (k *keyedCall) isNew(ctx context.Context, o *restore) (bool, error) {
 	id, err := k.target.owner(ctx)
 	if err != nil && lending.OutcomeOf(err) != lending.OutcomeRejected {
 		return false, k.refuse(Error{kind: errCheckBefore, cause: err})
@@ -254,6 +254,5 @@ func (k *keyedCall) isNew(ctx context.Context, o *Instruction) (bool, error) {
 	case err != nil:
 		return false, k.unsaved(err)
 	}
-	made, isKnown := known.made[id]
-	return isKnown && !made.afterRestore && time.Since(made.at) < o.Age, nil
+	return known.made[id].isNew == o.ID, nil
 }

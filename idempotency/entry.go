@@ -29,8 +29,10 @@ type entryData struct {
 	Doubt    doubt          `json:"doubt,omitzero"`
 	Response response       `json:"response,omitzero"`
 	History  history        `json:"history,omitempty"`
-	Hold     time.Duration  `json:"hold,omitempty"`   // the time to keep the lock after the end
-	Erased   bool           `json:"erased,omitempty"` // see [Log.Erase]
+	Hold     time.Duration  `json:"hold,omitempty"`    // the time to keep the lock after the end
+	Erased   bool           `json:"erased,omitempty"`  // see [Log.Erase]
+	Restore  string         `json:"restore,omitempty"` // the [Log.Restored] before the last save
+	IsNew    bool           `json:"new,omitempty"`     // the first save was after Restore
 
 	unknown  format.Unknown
 	isOfCopy bool // the entry is older than [Log.Restored]

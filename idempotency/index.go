@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"iter"
 	"math"
@@ -36,8 +37,9 @@ type index struct {
 	parts    []part        // of partSize entries each
 	read     int           // the number of entries
 	after    store.Position
-	hasGap   bool      // an entry could not be read, perhaps of a newer release
-	began    time.Time // of the restoration: see follow
+	hasGap   bool     // an entry could not be read, perhaps of a newer release
+	restore  string   // the restoration
+	tail     []marked // the last settled entries, which each question reads again
 }
 
 // part is the begin of some successive entries.
@@ -46,9 +48,20 @@ type part struct {
 	marks int    // the number of marks before
 }
 
+// marked is an entry with its marks.
+type marked struct {
+	at    store.Position
+	saved time.Time // by the clock of this process
+	marks []uint32
+}
+
 // errReading is the error of a question whose call ends before the first read of the whole log. The next question goes
 // on with the read.
 const errReading = redact.Text("after Log.Restored each process reads the whole log once, and this read goes on")
+
+// errMoved is the error of a question if no entry of the tail is in its place, or one looks younger than before: the clock
+// of the store was set back, and new entries can stand among those with marks.
+const errMoved = redact.Text("the list of the store has changed")
 
 // stillReading refuses a call that ends with errReading.
 var stillReading = Error{kind: ErrInDoubt, cause: errReading, RetryAfter: time.Second}
@@ -75,14 +88,14 @@ type known struct {
 type maker struct {
 	at           time.Time // of its first try
 	afterRestore bool      // a check or a person has found it after [Log.Restored]
+	isNew        string    // the [Log.Restored] before its first try; empty if there is none
 }
 
 // addition is a mutation that adds a record to a list: see listOf.
 type addition struct {
-	list   string
-	isOpen bool      // it is not known whether it happened
-	sent   time.Time // of its first try; zero if the log knows no send
-	found  time.Time // when a check found its record; zero if none did
+	list    string
+	isOpen  bool   // it is not known whether it happened
+	claimed string // the [Log.Restored] after which a check found its record, of a try before; empty for none
 }
 
 // about returns what the log knows about the record id, and about other records and lists. It reads the new
@@ -95,9 +108,23 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	case <-ctx.Done():
 		return nil, errReading
 	}
-	if err := x.follow(ctx); err != nil {
+	now, err := x.operator.recent(ctx)
+	if err != nil {
 		return nil, err
 	}
+	if now.Restore != nil && now.Restore.ID != x.restore {
+		x.clear()
+		x.restore = now.Restore.ID
+	}
+	k, err := x.ask(ctx, id, others)
+	if errors.Is(err, errMoved) {
+		x.clear()
+		k, err = x.ask(ctx, id, others)
+	}
+	return k, err
+}
+
+func (x *index) ask(ctx context.Context, id string, others []string) (*known, error) {
 	wanted := []uint32{markOf(id)}
 	for _, other := range others {
 		wanted = append(wanted, markOf(other))
@@ -127,10 +154,22 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	if _, isKnown := k.made[id]; isKnown {
 		return k, nil
 	}
-	isSettled := true // a later page is read later: its entries can be older than a young entry was
+	return k, x.follow(ctx, isWanted, k)
+}
+
+// follow adds the new entries to the answer k, and keeps the marks of the settled ones before the tail.
+func (x *index) follow(ctx context.Context, isWanted func(mark uint32) bool, k *known) error {
+	begun, isMoved, isSettled := time.Now(), len(x.tail) > 0, true
+	before, tail := x.tail, []marked(nil)
 	for entry, err := range x.list(ctx, x.after, pageLimit) {
 		if err != nil {
-			return nil, readError(ctx, err)
+			return readError(ctx, err)
+		}
+		if i := slices.IndexFunc(before, func(e marked) bool { return e.at == entry.Position }); i >= 0 {
+			if begun.Add(-entry.Age).Sub(before[i].saved) > maxSaveTime/2 {
+				return errMoved
+			}
+			before, isMoved = before[i+1:], false
 		}
 		d, err := readData(entry.Data)
 		x.hasGap = x.hasGap || err != nil
@@ -138,26 +177,21 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 		if slices.ContainsFunc(marks, isWanted) {
 			k.add(&entry, &d)
 		}
-		if isSettled = isSettled && entry.Age > maxSaveTime; isSettled { // else the next question reads the entry again
-			x.keep(&entry, marks)
+		// A later page is read later: its entries can be older than a young entry was.
+		if isSettled = isSettled && entry.Age > maxSaveTime+time.Since(begun); isSettled {
+			tail = append(tail, marked{entry.Position, time.Now().Add(-entry.Age), marks})
 		}
+		if isMoved {
+			continue
+		}
+		for ; len(tail) > partSize; tail = tail[1:] {
+			x.keep(tail[0])
+		}
+		x.tail = tail
 	}
-	k.hasGap = x.hasGap
-	return k, nil
-}
-
-// follow clears the index if the restoration seems to have begun at another time than before. Then this is another
-// restoration, or the clock of the store was set back: new entries can stand before the last one that was read.
-func (x *index) follow(ctx context.Context) error {
-	now, err := x.operator.recent(ctx)
-	if err != nil || now.Restore == nil {
-		return err
+	if k.hasGap = x.hasGap; isMoved {
+		return errMoved
 	}
-	began := now.at.Add(-now.Restore.Age)
-	if began.Sub(x.began).Abs() > maxSaveTime/2 {
-		x.clear()
-	}
-	x.began = began
 	return nil
 }
 
@@ -167,13 +201,13 @@ func (x *index) list(ctx context.Context, after store.Position, limit int) iter.
 }
 
 // keep keeps the marks of the next entry.
-func (x *index) keep(entry *store.Entry, marks []uint32) {
+func (x *index) keep(e marked) {
 	if x.read%partSize == 0 {
 		from, _, _ := x.after.At() // made by the store
 		x.parts = append(x.parts, part{from, len(x.marks)})
 	}
 	x.read++
-	x.marks, x.after = append(x.marks, marks...), entry.Position
+	x.marks, x.after = append(x.marks, e.marks...), e.at
 }
 
 // drop gives up the memory of the index, unless a call uses it.
@@ -186,7 +220,9 @@ func (x *index) drop() {
 	}
 }
 
-func (x *index) clear() { x.marks, x.parts, x.read, x.after, x.hasGap = nil, nil, 0, "", false }
+func (x *index) clear() {
+	x.marks, x.parts, x.read, x.after, x.hasGap, x.tail = nil, nil, 0, "", false, nil
+}
 
 // marks returns the marks of an entry.
 func (d *entryData) marks(entry *store.Entry) (marks []uint32) {
@@ -200,20 +236,20 @@ func (d *entryData) marks(entry *store.Entry) (marks []uint32) {
 }
 
 func (k *known) add(entry *store.Entry, d *entryData) {
-	now, born, found := time.Now(), entry.Age, time.Time{}
+	born, isFound, isNew := entry.Age, false, ""
 	for _, c := range d.History.changes(entry.Age) {
-		born = max(born, c.Age)
-		if c.Why == shownByRead {
-			found = now.Add(-c.Age)
-		}
+		born, isFound = max(born, c.Age), isFound || c.Why == shownByRead
+	}
+	if d.IsNew && !d.Send.AfterRestore {
+		isNew = d.Restore
 	}
 	for _, id := range d.made(entry.State) {
-		k.made[id] = maker{at: now.Add(-born), afterRestore: d.Send.AfterRestore}
+		k.made[id] = maker{at: time.Now().Add(-born), afterRestore: d.Send.AfterRestore, isNew: isNew}
 	}
 	if list := listOf(rowOf(d.Request.Route), d.Request.IDs); list != "" && entry.State != store.Free {
-		a := addition{list: list, isOpen: !hasHappened(entry.State), found: found}
-		if !d.Send.AfterRestore {
-			a.sent = now.Add(-born)
+		a := addition{list: list, isOpen: !hasHappened(entry.State)}
+		if isFound && isNew == "" {
+			a.claimed = d.Restore
 		}
 		k.adds[entry.Key] = a
 	}
@@ -235,10 +271,10 @@ func (k *known) added(list, key string) (n int) {
 }
 
 // claimer returns the stored key of a mutation of a list that has taken a record for its own after the
-// instruction, although another, lost mutation can have made the record; "" for none.
-func (k *known) claimer(list string, since time.Time) string {
+// restoration, although another, lost mutation can have made the record; "" for none.
+func (k *known) claimer(list, restoration string) string {
 	for key, a := range k.adds {
-		if list != "" && a.list == list && a.found.After(since) && a.sent.Before(since) {
+		if list != "" && a.list == list && a.claimed == restoration {
 			return key
 		}
 	}

@@ -42,7 +42,7 @@ func (o *Instruction) String() string {
 type instructions struct {
 	Format  format.Version `json:"format"`
 	Pause   *Instruction   `json:"pause,omitempty"`
-	Restore *Instruction   `json:"restore,omitempty"`
+	Restore *restore       `json:"restore,omitempty"`
 	Claim   bool           `json:"claim,omitempty"`   // see [Restoration]
 	Forgot  bool           `json:"forgot,omitempty"`  // [Log.Forget] or [Log.Erase] has removed ids
 	Gone    time.Duration  `json:"goneAge,omitempty"` // with Forgot: no key was forgotten that changed in this time: see [Log.Audit]
@@ -58,6 +58,14 @@ type instructions struct {
 	age      time.Duration
 }
 
+// restore is the instruction of [Log.Restored]. Entries saved since then carry its ID: their ages do not tell what came
+// first if the clock of the store is set back.
+type restore struct {
+	Instruction
+
+	ID string `json:"id"` // random
+}
+
 // daily has ages by the clock of the store: the clocks of the replicas can differ.
 type daily struct {
 	Turn    time.Duration `json:"turn,omitempty"`    // since a replica began a daily audit
@@ -65,7 +73,7 @@ type daily struct {
 }
 
 // restored returns the instruction of [Log.Restored] with its age at now, or nil if none is in force.
-func (d *instructions) restored(now time.Time) *Instruction {
+func (d *instructions) restored(now time.Time) *restore {
 	if d.Restore == nil {
 		return nil
 	}
@@ -160,10 +168,11 @@ func (o *operator) read(ctx context.Context) (d instructions, err error) {
 	if err == nil && entry != nil {
 		d.unknown, err = decode(entry.Data, &d, &d.Format)
 		d.revision, d.age = entry.Revision, entry.Age
-		for _, i := range []*Instruction{d.Pause, d.Restore} {
-			if i != nil {
-				i.Age += entry.Age
-			}
+		if d.Pause != nil {
+			d.Pause.Age += entry.Age
+		}
+		if d.Restore != nil {
+			d.Restore.Age += entry.Age
 		}
 		if d.Forgot {
 			d.Gone += entry.Age

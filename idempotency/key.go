@@ -78,7 +78,7 @@ func WithAccepted(ctx context.Context, accepted time.Time) context.Context {
 }
 
 // isNewOrder reports whether the order of ctx was accepted after the instruction.
-func isNewOrder(ctx context.Context, o *Instruction) bool {
+func isNewOrder(ctx context.Context, o *restore) bool {
 	accepted, _ := ctx.Value(acceptedContext{}).(time.Time)
 	age := time.Since(accepted)
 	return !accepted.IsZero() && age < o.Age && age > -time.Minute

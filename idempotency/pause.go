@@ -51,5 +51,9 @@ func (l *Log) Resume(ctx context.Context) error {
 func (l *Log) Standing(ctx context.Context) (Standing, error) {
 	s := l.settings()
 	data, err := s.operator.read(ctx)
-	return Standing{Paused: data.Pause, Restored: data.restored(time.Now())}, storeError(err)
+	now := Standing{Paused: data.Pause}
+	if o := data.restored(time.Now()); o != nil {
+		now.Restored = &o.Instruction
+	}
+	return now, storeError(err)
 }

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -66,10 +67,10 @@ func (l *Log) Restored(ctx context.Context, r Restoration) error {
 	if r.Claim {
 		why += "; keys claim records"
 	}
-	o := &Instruction{
+	o := &restore{ID: rand.Text(), Instruction: Instruction{
 		Decision: Decision{By: r.By, Why: why},
 		Copy:     r.Copy.UTC(), Lasts: cmp.Or(r.Lasts, s.KeepAnswers),
-	}
+	}}
 	return storeError(s.operator.change(ctx, func(i *instructions) {
 		i.Restore, i.Claim = o, r.Claim
 		i.Pause = cmp.Or(i.Pause, &Instruction{Decision: o.Decision})
@@ -87,8 +88,8 @@ func (s *settings) open(ctx context.Context, entry *store.Entry) (entryData, err
 
 // restart restarts the age and the doubt of a restored entry at the time of [Log.Restored], because the
 // mutation may have been sent just before. The time before goes into the history. restart returns the
-// instruction, or nil if the entry is younger or no instruction is in force.
-func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData) (*Instruction, error) {
+// instruction, or nil if the entry was saved since then or no instruction is in force.
+func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData) (*restore, error) {
 	now, err := s.operator.recent(ctx)
 	if err != nil {
 		return nil, err
@@ -97,13 +98,14 @@ func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData
 	if o == nil {
 		s.index.drop()
 	}
-	if o == nil || entry.Revision > 0 && entry.Age < o.Age {
+	if o == nil || d.Restore == o.ID {
 		return nil, nil
 	}
 	if n := len(d.History); n > 0 {
 		d.History[n-1].Lasted += (entry.Age - o.Age).Milliseconds()
 	}
 	entry.Age, d.Doubt.Idle, d.isOfCopy = o.Age, 0, true
+	d.Restore, d.IsNew = o.ID, entry.Revision == 0
 	return o, nil
 }
 
@@ -181,7 +183,7 @@ func (s *settings) beforeCopy(
 		before.Count = k.added(list, key)
 	}
 	if o := now.Restore; o != nil {
-		claimer = k.claimer(list, now.at.Add(-o.Age))
+		claimer = k.claimer(list, o.ID)
 	}
 	return before, strings.TrimPrefix(claimer, s.stored("")), nil
 }
