@@ -1,12 +1,16 @@
 package lendingbolt
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -59,12 +63,16 @@ func openFile(path string, wait time.Duration) (*file, error) {
 }
 
 // examine reads everything that bbolt reads to find the free pages. bbolt does this in a
-// goroutine, whose panic cannot be recovered.
+// goroutine, whose panic cannot be recovered, and a panic would keep the lock of the file.
 func examine(path string, wait time.Duration) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	content, err := os.Open(path) //nolint:gosec // the path of the caller
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
+		return err
+	}
+	defer content.Close()
+	if info, err := content.Stat(); err != nil || info.Size() == 0 {
 		return err
 	}
 	return explained(contained(func() error {
@@ -74,22 +82,97 @@ func examine(path string, wait time.Duration) error {
 		}
 		defer db.Close()
 		return db.View(func(tx *bbolt.Tx) error {
-			if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
+			if info, err := content.Stat(); err != nil || info.Size() < tx.Size() {
 				return errors.Join(err, fmt.Errorf("shorter than its header says: %w", errDamaged))
 			}
-			if err := checkFormat(tx); err != nil {
+			size := db.Info().PageSize
+			p := pages{content, int64(size), make([]bool, tx.Size()/int64(size))}
+			if err := p.tree(uint64(tx.Cursor().Bucket().Root()), true, nil, nil); err != nil {
 				return err
 			}
-			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
-				return b.ForEach(func(key, _ []byte) error {
-					if b.Get(key) == nil { // a bucket in a bucket, or a key out of its place
-						return errDamaged
-					}
-					return nil
-				})
-			})
+			return checkFormat(tx)
 		})
 	}))
+}
+
+// pages reads the trees of a file. In a damaged file, its methods return an error or panic with a runtime.Error.
+type pages struct {
+	content io.ReaderAt
+	size    int64
+	seen    []bool // by number
+}
+
+// native is the order of bytes in a file.
+var native = binary.NativeEndian
+
+// tree checks the tree below a page. Its keys are not before from, and before to unless to is nil.
+func (p pages) tree(number uint64, isRoot bool, from, to []byte) error {
+	at := int64(number) * p.size //nolint:gosec // a page at an overflow has another number
+	page := make([]byte, 16)
+	if _, err := p.content.ReadAt(page, at); err != nil || native.Uint64(page) != number || number < 2 {
+		return errDamaged
+	}
+	all := p.seen[number:][:1+native.Uint32(page[12:])]
+	if slices.Contains(all, true) {
+		return errDamaged
+	}
+	for i := range all {
+		all[i] = true
+	}
+	page = make([]byte, int64(len(all))*p.size)
+	if _, err := p.content.ReadAt(page, at); err != nil {
+		return err
+	}
+	return p.check(page, isRoot, from, to)
+}
+
+// check checks the elements of a page, and the trees below.
+func (p pages) check(page []byte, isRoot bool, from, to []byte) error {
+	const branch, leaf, bucket = 1, 2, 1
+	kind, n := int(native.Uint16(page[8:])), int(native.Uint16(page[10:]))
+	if kind != branch && kind != leaf || kind == branch && n == 0 {
+		return errDamaged
+	}
+	element := func(i int) (e, key []byte, end uint32) {
+		e = page[16+16*i:]
+		place := e[4*(kind-branch):] // behind the flags of a leaf's element
+		begin, size := native.Uint32(place), native.Uint32(place[4:])
+		return e, e[begin:][:size], begin + size
+	}
+	for i := range n {
+		e, key, end := element(i)
+		next := to
+		if i < n-1 {
+			_, next, _ = element(i + 1)
+		}
+		if bytes.Compare(key, from) < 0 || next != nil && bytes.Compare(key, next) >= 0 {
+			return errDamaged
+		}
+		var err error
+		switch flags := native.Uint32(e); {
+		case kind == branch:
+			err = p.tree(native.Uint64(e[8:]), isRoot, key, next)
+		case flags > bucket || (flags == bucket) != isRoot:
+			err = errDamaged
+		default:
+			value := e[end:][:native.Uint32(e[12:]):native.Uint32(e[12:])]
+			if isRoot {
+				err = p.bucket(value)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucket checks the tree of a bucket. A small bucket has its only page behind the value.
+func (p pages) bucket(value []byte) error {
+	if root := native.Uint64(value); root != 0 {
+		return p.tree(root, false, nil, nil)
+	}
+	return p.check(value[16:], false, nil, nil)
 }
 
 // formatKey is a bucket of a file of a newer release, with its version. Files of version 1 have

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	mathrand "math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/lendingapi/lending-go/webhook"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
@@ -201,6 +205,51 @@ func TestOpenRefusesADamagedFile(t *testing.T) {
 	counts, err := open(t, path, nil).Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 300, counts.Waiting)
+}
+
+// TestNoDamageEndsTheProcess spoils a byte of a page at a time, in a process of its own: each opening is an error, or
+// finds an event with another text, and none keeps the lock of the file.
+func TestNoDamageEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("LENDING_BOLT_DAMAGE") == "" {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoDamageEndsTheProcess$")
+		process.Env = append(os.Environ(), "LENDING_BOLT_DAMAGE=1")
+		said, err := process.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		return
+	}
+	path := filepath.Join(t.TempDir(), "inbox")
+	inbox := open(t, path, nil)
+	var putting sync.WaitGroup
+	for i := range 300 { // at once, so that the file has few free pages
+		putting.Go(func() {
+			assert.NoError(t, inbox.Put(t.Context(), event(lending.EventName(strings.Repeat("x", i+1)))))
+		})
+	}
+	putting.Wait()
+	require.NoError(t, inbox.Close())
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	page, refused := os.Getpagesize(), 0
+	for at := 2 * page; at < len(whole); at += page {
+		tries := 1
+		if isBranch := whole[at+8] == 1; isBranch {
+			tries = 30
+		}
+		for range tries {
+			spoilt := bytes.Clone(whole)
+			spoilt[at+mathrand.IntN(40)] ^= byte(1 + mathrand.IntN(255))
+			require.NoError(t, os.WriteFile(path, spoilt, 0o600))
+			inbox, err := lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Nanosecond})
+			if err == nil {
+				require.NoError(t, inbox.Close())
+				continue
+			}
+			refused++
+			require.ErrorContains(t, err, "the file is damaged")
+		}
+	}
+	require.Positive(t, refused)
 }
 
 // Damage to the open file does not end the process.
