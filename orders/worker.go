@@ -66,7 +66,8 @@
 // called for the order.
 //
 // Options.Report gets every error. Result.Repeated marks an error like the last one of the order.
-// A panic in a step is an error with Person and Retry.
+// A panic in a step is an error with Person and Retry. If a step never returns, against the deadline of
+// its context, the step keeps its place among the concurrent steps, and holds Run.
 //
 // # Replicas
 //

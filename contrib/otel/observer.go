@@ -99,9 +99,16 @@ func callDuration(meter metric.Meter) metric.Float64Histogram {
 
 // Header is a function for [lending.WithHeader]: it adds the headers of the global propagator of
 // package otel, usually traceparent and baggage. Without Header no request carries a trace. Baggage
-// goes to the lending service, so keep personal data out of it.
+// goes to the lending service, so keep personal data out of it. Header leaves out a header above 4,000
+// bytes, for example a long baggage of a request to the program: the client would not send the call.
 func Header(ctx context.Context, header http.Header) {
-	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(header))
+	injected := http.Header{}
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(injected))
+	for name, values := range injected {
+		if len(values[0]) <= 4000 {
+			header[name] = values
+		}
+	}
 }
 
 func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValue) {
