@@ -89,12 +89,13 @@ type ReceiverOptions struct {
 	// accepts any age.
 	MaxAge time.Duration
 
-	// Observe is called after each request, for logs and metrics. Its panics are dropped.
+	// Observe is called for each request, for logs and metrics. The response waits for its return. Its
+	// panics are dropped.
 	Observe func(Delivery)
 }
 
-// Delivery is the result of a request to a receiver. A Delivery is safe to log: of the body it
-// holds only the name of the event, after a valid signature.
+// Delivery is the result of a request to a receiver. Of the body, a Delivery holds only the name of
+// the event, after a valid signature: log it if the errors of your function hold no more.
 type Delivery struct {
 	Status   int // of the answer
 	Event    lending.EventName
