@@ -52,7 +52,8 @@
 // of each action: who, what and why. [Options].Resolved is called after each verdict: call
 // Worker.Hint of package orders there, and the order goes on at once.
 //
-// If a store hangs, an action ends after 4 seconds, and redrive, drop and erase after 50. The next order does the rest.
+// If a store hangs, an action ends after 4 seconds, redrive and drop after 50, and an erasure after a minute for each
+// store. The next order does the rest. An erasure reads all keys twice, so a server or gateway with a short WriteTimeout ends it.
 //
 // # Privacy
 //

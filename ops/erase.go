@@ -22,28 +22,24 @@ func (d *desk) erase(r *http.Request, who string, o order) (what string, n int, 
 		return what, 0, failf(http.StatusBadRequest, "why is required: the reason to erase a person")
 	}
 	status, failed := 0, ""
-	from := func(part string, erase func(context.Context) (int, error)) error {
-		return apart(r.Context(), func(ctx context.Context) error {
-			some, err := erase(ctx)
-			if n += some; err != nil {
-				f := asFailure(err)
-				status, failed = f.Status, failed+"; "+part+": "+f.Text
-			}
-			return err
-		})
+	note := func(part string, some int, err error) {
+		if n += some; err != nil {
+			f := asFailure(err)
+			status, failed = f.Status, failed+"; "+part+": "+f.Text
+		}
 	}
 	if d.Log != nil {
-		err := from("log", func(ctx context.Context) (int, error) {
-			return d.Log.Erase(ctx, idempotency.Decision{By: who, Why: o.Why}, o.IDs...)
-		})
+		some, err := d.Log.Erase(r.Context(), idempotency.Decision{By: who, Why: o.Why}, o.IDs...) // bounds each call of its store
 		if _, ok := errors.AsType[*lending.ArgumentError](err); ok {
 			return what, 0, err
 		}
+		note("log", some, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
-		_ = from("inbox "+strconv.Quote(name), func(ctx context.Context) (int, error) {
-			return d.Inboxes[name].Erase(ctx, webhook.Decision{By: who, Why: o.Why}, o.IDs...)
-		})
+		ctx, cancel := context.WithTimeout(r.Context(), long)
+		some, err := d.Inboxes[name].Erase(ctx, webhook.Decision{By: who, Why: o.Why}, o.IDs...)
+		cancel()
+		note("inbox "+strconv.Quote(name), some, err)
 	}
 	if failed != "" {
 		err = failf(status, "erased %s, but not all; repair this and erase again%s", count(n, "record"), failed)

@@ -50,7 +50,7 @@ func (d *desk) serve(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/inboxes/{inbox}/removed", answer(inTime(d, d.removed), "limit"))
 	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(long, d.redrive))
 	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(long, d.drop))
-	mux.HandleFunc("POST /api/erase", d.action(long, d.erase))
+	mux.HandleFunc("POST /api/erase", d.action(whole, d.erase))
 	if len(d.Sessions) > 0 {
 		mux.HandleFunc("GET /api/sessions", answer(inTime(d, d.sessions)))
 		mux.HandleFunc("POST /api/signin", d.action(signInTimeout, d.signIn))
@@ -60,7 +60,7 @@ func (d *desk) serve(mux *http.ServeMux) {
 		mux.HandleFunc("GET /api/key", answer(inTime(d, d.key), "key"))
 		mux.HandleFunc("GET /api/standing", answer(inTime(d, d.standing)))
 		mux.HandleFunc("GET /api/audit", answer(inTime(d, d.audited)))
-		mux.HandleFunc("POST /api/audit", d.action(auditTimeout, d.audit))
+		mux.HandleFunc("POST /api/audit", d.action(whole, d.audit))
 		mux.HandleFunc("POST /api/resolve", d.action(timeout, d.resolve))
 		mux.HandleFunc("POST /api/pause", d.action(timeout, d.pause))
 		mux.HandleFunc("POST /api/resume", d.action(timeout, d.resume))

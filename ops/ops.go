@@ -57,6 +57,6 @@ const (
 	maxReads = 16              // at a time: a store can ignore its context, and its reads outlive their requests
 
 	long          = 50 * time.Second // of an action with many entries: lending-ops and most gateways wait for a minute
+	whole         = 6 * time.Hour    // of an action with all entries: lending-ops waits as long
 	signInTimeout = 30 * time.Second // the service may be slow, and the function TwoFactor waits for a person
-	auditTimeout  = 6 * time.Hour    // lending-ops waits as long
 )

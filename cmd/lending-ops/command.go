@@ -150,7 +150,7 @@ func (c *client) removed(ctx context.Context, words []string, _ order) error {
 
 func (c *client) erase(ctx context.Context, words []string, o order) error {
 	o.IDs = words
-	return c.change(ctx, "erased", "api/erase", o)
+	return c.patient().change(ctx, "erased", "api/erase", o)
 }
 
 func (c *client) status(ctx context.Context, _ []string, _ order) error {
@@ -160,15 +160,19 @@ func (c *client) status(ctx context.Context, _ []string, _ order) error {
 
 var errDifferences = errors.New("the audit has found differences; see docs/operating.md for each kind")
 
-// auditLimit bounds an audit.
-const auditLimit = 6 * time.Hour
+// patient returns a client for an action that reads everything.
+func (c *client) patient() *client {
+	patient, waiting := *c, *c.doer
+	waiting.Timeout = 6 * time.Hour // the handler ends the action earlier if a store hangs
+	patient.doer = &waiting
+	return &patient
+}
 
 // audit makes an audit if there is a -from, and shows the last result.
 func (c *client) audit(ctx context.Context, _ []string, o order) error {
 	if o.From != "" {
-		quiet, patient := *c, *doer
-		patient.Timeout = auditLimit
-		quiet.json, quiet.doer = false, &patient
+		quiet := c.patient()
+		quiet.json = false
 		if err := quiet.call(ctx, http.MethodPost, "api/audit", nil, order{From: o.From, To: o.To}, &record{}); err != nil {
 			return err
 		}

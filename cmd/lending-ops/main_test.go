@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -208,14 +209,37 @@ func TestAuditFailsWithADifference(t *testing.T) {
 	tt.service.UpdateLoan(loan, func(l *lendingtest.Loan) {
 		l.Withdrawals = append(l.Withdrawals, l.Withdrawals[0], l.Withdrawals[0])
 	})
-	out, status := tt.run("audit", "-from", "2001-01-01")
+	// The age of a key lacks the time of its save, so an audit until now can leave out the newest key.
+	until := time.Now().UTC().Add(24 * time.Hour).Format(time.DateOnly)
+	out, status := tt.run("audit", "-from", "2001-01-01", "-to", until)
 	assert.Equal(t, exitFailed, status, out)
 	assert.Regexp(t, `unexplained +loan +`+loan+` +withdrawals +2 `, out)
 	assert.Contains(t, out, "the audit has found differences")
-	out, status = tt.run("-json", "audit", "-from", "2001-01-01")
+	out, status = tt.run("-json", "audit", "-from", "2001-01-01", "-to", until)
 	assert.Equal(t, exitFailed, status, out)
 	assert.Contains(t, out, `"found":{"unexplained":1}`)
 	assert.NotContains(t, out, `"done"`)
+}
+
+// slow answers after two minutes, as a backend that reads a large log.
+type slow struct{}
+
+func (slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(2 * time.Minute):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"done":1}`))}, nil
+}
+
+func TestEraseWaitsForALargeLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		c := client{url: "http://127.0.0.1/ops/", out: &out, doer: &http.Client{Timeout: time.Minute, Transport: slow{}}}
+		require.NoError(t, c.command(t.Context(), []string{"erase", "-why", "request 4711", "a"}))
+		require.Error(t, c.command(t.Context(), []string{"redrive", "-all", "webhooks"}))
+	})
 }
 
 // A script learns from the exit status whether every part works.
