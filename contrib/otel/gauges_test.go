@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +16,10 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -148,12 +148,12 @@ func TestGaugesNeedNamesOfTheirOwn(t *testing.T) {
 // slowInbox answers after a second.
 type slowInbox struct{ *webhook.MemoryInbox }
 
-func (s slowInbox) Ages(ctx context.Context) (webhook.InboxAges, error) {
-	<-time.After(time.Second)
-	return s.MemoryInbox.Ages(ctx)
+func (s slowInbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
+	return webhook.InboxCounts{}, backoff.Sleep(ctx, time.Second)
 }
 
-// Two readers of a provider, for example an exporter and an endpoint for Prometheus, can collect at the same time.
+// Two readers of a provider, for example an exporter and an endpoint for Prometheus, can collect at the same time. The
+// first reader waits for half a second.
 func TestGaugesOfTwoReadersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		readers := []*metric.ManualReader{metric.NewManualReader(), metric.NewManualReader()}
@@ -162,11 +162,15 @@ func TestGaugesOfTwoReadersAtOnce(t *testing.T) {
 			"slow": slowInbox{webhook.NewMemoryInbox()},
 		}}, lendingotel.WithMeterProvider(provider))
 		require.NoError(t, err)
-		var group sync.WaitGroup
-		for _, reader := range readers {
-			group.Go(func() { assert.NoError(t, reader.Collect(t.Context(), new(metricdata.ResourceMetrics))) })
-		}
-		group.Wait()
+		first := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			defer cancel()
+			first <- readers[0].Collect(ctx, new(metricdata.ResourceMetrics))
+		}()
+		synctest.Wait()
+		require.NoError(t, readers[1].Collect(t.Context(), new(metricdata.ResourceMetrics)))
+		require.Error(t, <-first)
 	})
 }
 
@@ -174,9 +178,11 @@ func TestGaugesOfTwoReadersAtOnce(t *testing.T) {
 type brokenInbox struct {
 	*webhook.MemoryInbox
 	hangs chan struct{}
+	reads *atomic.Int32
 }
 
 func (b brokenInbox) Counts(context.Context) (webhook.InboxCounts, error) {
+	b.reads.Add(1)
 	if b.hangs != nil {
 		<-b.hangs
 	}
@@ -186,11 +192,11 @@ func (b brokenInbox) Counts(context.Context) (webhook.InboxCounts, error) {
 // A store that is down or hangs does not affect the gauges of other sources.
 func TestGaugesOfABrokenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := make(chan struct{})
+		hangs, failures, reads := make(chan struct{}), new(atomic.Int32), new(atomic.Int32)
 		defer close(hangs)
 		collect := gauges(t, lendingotel.Sources{Inboxes: map[string]webhook.DeadLetters{
-			"fails": brokenInbox{webhook.NewMemoryInbox(), nil},
-			"hangs": brokenInbox{webhook.NewMemoryInbox(), hangs},
+			"fails": brokenInbox{webhook.NewMemoryInbox(), nil, failures},
+			"hangs": brokenInbox{webhook.NewMemoryInbox(), hangs, reads},
 			"works": webhook.NewMemoryInbox(),
 		}})
 		for range 2 {
@@ -206,5 +212,7 @@ func TestGaugesOfABrokenStore(t *testing.T) {
 			})
 			require.NotContains(t, fmt.Sprint(lines), "source=hangs,")
 		}
+		require.EqualValues(t, 2, failures.Load())
+		require.EqualValues(t, 1, reads.Load(), "each read of a store that hangs would leave a goroutine")
 	})
 }
