@@ -57,7 +57,7 @@ type audit struct {
 	AuditOptions
 
 	yield  func(Difference) bool
-	wait   time.Duration // before the reads of an owner
+	wait   time.Duration // before the reads of an owner; 0 by hand
 	result AuditResult
 	gone   time.Time // the log knows all keys with a later change
 	failed int       // reads in a row
@@ -84,7 +84,8 @@ func (l *Log) Audit(ctx context.Context, opts AuditOptions) iter.Seq2[Difference
 	}
 }
 
-// Audited returns the result of the last audit in any replica, or nil before the first.
+// Audited returns the result of the last audit in any replica, or nil before the first. After an audit by hand see
+// [AuditResult].Daily.
 func (l *Log) Audited(ctx context.Context) (*AuditResult, error) {
 	saved, err := l.settings().audits.read(ctx)
 	return saved.Audit, storeError(err)
@@ -142,7 +143,16 @@ func (a *audit) run(ctx context.Context) error {
 		return err
 	}
 	a.result.Ended = time.Now().UTC()
-	return storeError(a.audits.change(ctx, func(i *instructions) { i.Audit = &a.result }))
+	return storeError(a.audits.change(ctx, func(i *instructions) {
+		var kept *AuditResult
+		if kept = i.Audit; kept != nil && kept.Daily != nil {
+			kept = kept.Daily
+		}
+		if a.wait > 0 || i.Daily == nil || kept == nil || !a.From.After(kept.From) && !a.To.Before(kept.To) {
+			kept = nil
+		}
+		a.result.Daily, i.Audit = kept, &a.result
+	}))
 }
 
 // report yields a difference.

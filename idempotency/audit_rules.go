@@ -50,6 +50,10 @@ type AuditResult struct {
 	// NotAuditable is the number of keys without a read, by their method and path template, and of
 	// owners of which the log has forgotten a key.
 	NotAuditable map[string]int `json:"notAuditable,omitempty"`
+
+	// Daily is the result of [Log.AuditDaily] if a later [Log.Audit] made this one, and of less than the same period.
+	// The gauges show Daily.
+	Daily *AuditResult `json:"daily,omitempty"`
 }
 
 // owners returns the customer, application and loan that a request names, such as "loan 8c1b5a6e-…".

@@ -754,3 +754,46 @@ func TestAuditDailyRunsInOneReplica(t *testing.T) {
 		assert.Equal(b, map[idempotency.DifferenceKind]int{idempotency.Unexplained: 1}, second.Found)
 	})
 }
+
+// TestAuditByHandHidesNothing has a difference in the daily audit. Audits by hand of other days do not hide it.
+func TestAuditByHandHidesNothing(t *testing.T) {
+	inBooks(t, func(b *books) {
+		b.withdraw(b.other)
+		bubble.Elapse(time.Hour)
+		audit := func(from, to time.Time) *idempotency.AuditResult {
+			for _, err := range b.log.Audit(b.Context(), idempotency.AuditOptions{From: from, To: to, Client: b.client}) {
+				require.NoError(b, err)
+			}
+			return fake.Must(b.log.Audited(b.Context()))
+		}
+		for day := range 2 {
+			assert.Nil(b, audit(time.Now().AddDate(0, 0, -day-1), time.Now().AddDate(0, 0, -day)).Daily, "none was made")
+		}
+		fake.Must(b.log.AuditDaily(b.Context(), b.client))
+		daily := fake.Must(b.log.Audited(b.Context()))
+		assert.Nil(b, daily.Daily)
+		for _, test := range []struct {
+			name       string
+			from, to   time.Time
+			replacesIt bool
+		}{
+			{"the days before", daily.From.AddDate(0, 0, -2), daily.From, false},
+			{"the same days again", daily.From.AddDate(0, 0, -2), daily.From, false},
+			{"all but the begin", daily.From.Add(time.Second), time.Now(), false},
+			{"all but the end", daily.From, daily.To.Add(-time.Second), false},
+			{"the whole period", daily.From, daily.To, true},
+		} {
+			last := audit(test.from, test.to)
+			assert.Equal(b, test.from.UTC(), last.From, test.name)
+			if test.replacesIt {
+				daily = nil
+			}
+			assert.Equal(b, daily, last.Daily, test.name)
+		}
+		require.NotNil(b, audit(time.Now().Add(-time.Hour), time.Now()).Daily)
+		bubble.Elapse(24 * time.Hour)
+		fake.Must(b.client.Loans.Get(b.Context(), b.loan)) // renews the token
+		fake.Must(b.log.AuditDaily(b.Context(), b.client))
+		assert.Nil(b, fake.Must(b.log.Audited(b.Context())).Daily)
+	})
+}

@@ -1,6 +1,7 @@
 package lendingotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,6 +179,7 @@ func (g *gauges) readLog(ctx context.Context, log *idempotency.Log) (func(metric
 	audit, failed := log.Audited(ctx)
 	return func(o metric.Observer) {
 		if audit != nil {
+			audit := cmp.Or(audit.Daily, audit)
 			for _, kind := range []idempotency.DifferenceKind{
 				idempotency.Missing, idempotency.Shared, idempotency.Unexplained, idempotency.Open, idempotency.Unread,
 			} {

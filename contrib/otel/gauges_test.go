@@ -63,6 +63,7 @@ func TestGauges(t *testing.T) {
 		entries, inbox := store.NewMemory(), webhook.NewMemoryInbox()
 		log := fake.Must(idempotency.NewLog(entries, nil))
 		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-42", State: store.NeedsReview}))
+		fake.Must(log.AuditDaily(t.Context(), fake.SignIn(t, service, nil))) // the audit below is of a part of its period
 		for _, name := range []lending.EventName{"dead", "running", "waiting"} {
 			require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: name}))
 			if name != "waiting" {
@@ -89,7 +90,7 @@ func TestGauges(t *testing.T) {
 		})()
 		require.NoError(t, err)
 		require.Equal(t, []string{
-			"lending.idempotency.audit_age  60",
+			"lending.idempotency.audit_age  240",
 			"lending.idempotency.differences lending.kind=missing 0",
 			"lending.idempotency.differences lending.kind=open 0",
 			"lending.idempotency.differences lending.kind=shared 0",
