@@ -127,7 +127,7 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, size := time.Now(), 0
-	for _, key := range m.order[m.since(after+1):] {
+	for _, key := range m.order[m.since(min(after, m.last)+1):] {
 		saved := m.entries[key]
 		switch {
 		case !slices.Contains(filter.States, saved.State), !strings.HasPrefix(saved.Key, filter.Prefix):

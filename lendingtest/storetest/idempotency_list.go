@@ -149,6 +149,10 @@ func (s idempotencyStore) listPages() {
 	}
 	_, err := s.store.List(s.Context(), store.Filter{States: allStates, After: "no position", Limit: 1})
 	s.require(errors.Is(err, store.ErrPosition), "List after a position that no entry has: got error %v, want ErrPosition", err)
+	last := store.Filter{States: allStates, After: store.PositionAt(math.MaxUint64, ""), Limit: 1}
+	page, err := s.store.List(s.Context(), last)
+	s.require(len(page) == 0 && (err == nil || errors.Is(err, store.ErrPosition)),
+		"List after the last position: got %s and error %v, want an empty page, or ErrPosition", described(page...), err)
 }
 
 // listChanging saves the first and the last entries again, and new entries, between the pages.
