@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 type wallStore struct {
 	store.Store
 	behind time.Duration
-	saved  map[string]time.Time // by the clock of the store
+	saved  sync.Map // from the key to the time by the clock of the store
 }
 
 func (w *wallStore) now() time.Time { return time.Now().Add(-w.behind) }
@@ -32,13 +33,14 @@ func (w *wallStore) now() time.Time { return time.Now().Add(-w.behind) }
 func (w *wallStore) Save(ctx context.Context, entry store.Entry) error {
 	err := w.Store.Save(ctx, entry)
 	if err == nil {
-		w.saved[entry.Key] = w.now()
+		w.saved.Store(entry.Key, w.now())
 	}
 	return err
 }
 
 func (w *wallStore) aged(e *store.Entry) {
-	at := w.saved[e.Key]
+	saved, _ := w.saved.Load(e.Key)
+	at := saved.(time.Time)
 	e.Age, e.Position = max(0, w.now().Sub(at)), store.PositionAt(uint64(at.UnixMicro()), e.Key)
 }
 
@@ -67,7 +69,9 @@ func (w *wallStore) List(ctx context.Context, f store.Filter) (page []store.Entr
 		}
 	}
 	slices.SortFunc(page, func(a, b store.Entry) int {
-		return cmp.Or(w.saved[a.Key].Compare(w.saved[b.Key]), cmp.Compare(a.Key, b.Key))
+		first, _, _ := a.Position.At()
+		second, _, _ := b.Position.At()
+		return cmp.Or(cmp.Compare(first, second), cmp.Compare(a.Key, b.Key))
 	})
 	return page[:min(len(page), after)], nil
 }
@@ -135,7 +139,7 @@ func TestClockOfTheStoreIsSetBack(t *testing.T) {
 		for _, back := range []time.Duration{time.Second, time.Minute, time.Hour} {
 			t.Run(fmt.Sprintf("%s/%v", test.name, back), func(t *testing.T) {
 				withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-					wall := &wallStore{Store: entries.Store, saved: map[string]time.Time{}}
+					wall := &wallStore{Store: entries.Store}
 					entries.Store = wall
 					log := fake.Must(idempotency.NewLog(entries, nil))
 					test.do(trial{
