@@ -254,5 +254,5 @@ func (k *keyedCall) isNew(ctx context.Context, o *restore) (bool, error) {
 	case err != nil:
 		return false, k.unsaved(err)
 	}
-	return known.made[id].isNew == o.ID, nil
+	return known.made[id].newSince == o.ID, nil
 }

@@ -90,6 +90,18 @@ func (e *effects) readSalt(ctx context.Context) (string, error) {
 	return data.Salt, err
 }
 
+// saltAge returns the age of the entry of the salt.
+func (e *effects) saltAge(ctx context.Context) (time.Duration, error) {
+	if _, err := e.readSalt(ctx); err != nil {
+		return 0, err
+	}
+	saved, err := e.entries.Load(ctx, e.namespace+"!")
+	if err != nil || saved == nil {
+		return 0, err
+	}
+	return saved.Age, nil
+}
+
 // recall returns the records of the last mutations of a lock. It drops them after MaxLateness,
 // when reads show them. An encrypted store leaves keys readable: without the salt nobody can confirm a
 // guessed lock.

@@ -33,6 +33,7 @@ type entryData struct {
 	Erased   bool           `json:"erased,omitempty"`  // see [Log.Erase]
 	Restore  string         `json:"restore,omitempty"` // the [Log.Restored] before the last save
 	IsNew    bool           `json:"new,omitempty"`     // the first save was after Restore
+	Claimed  string         `json:"claimed,omitempty"` // the Restore after which a read has shown a record of a time before
 
 	unknown  format.Unknown
 	isOfCopy bool // the entry is older than [Log.Restored]
@@ -136,6 +137,14 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 		return entry.Age - d.Send.Lease
 	}
 	return d.Doubt.Idle + entry.Age
+}
+
+// newSince returns the [Log.Restored] before the first send, or "" if there may have been an earlier send.
+func (d *entryData) newSince() string {
+	if !d.IsNew || d.Send.AfterRestore {
+		return ""
+	}
+	return d.Restore
 }
 
 // change notes a change of from, before the entry is saved in the state of the change.

@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"errors"
 	"hash/maphash"
 	"iter"
 	"math"
@@ -31,15 +30,16 @@ const (
 type index struct {
 	entries  store.Store
 	operator *operator
+	effects  *effects
 	prefix   string        // of the stored keys
 	inUse    chan struct{} // has a value while a call uses the index
 	marks    []uint32      // in the order of the entries
 	parts    []part        // of partSize entries each
 	read     int           // the number of entries
 	after    store.Position
-	hasGap   bool     // an entry could not be read, perhaps of a newer release
-	restore  string   // the restoration
-	tail     []marked // the last settled entries, which each question reads again
+	hasGap   bool      // an entry could not be read, perhaps of a newer release
+	restore  string    // the restoration
+	salted   time.Time // when the log has saved its salt: see follow
 }
 
 // part is the begin of some successive entries.
@@ -48,20 +48,9 @@ type part struct {
 	marks int    // the number of marks before
 }
 
-// marked is an entry with its marks.
-type marked struct {
-	at    store.Position
-	saved time.Time // by the clock of this process
-	marks []uint32
-}
-
 // errReading is the error of a question whose call ends before the first read of the whole log. The next question goes
 // on with the read.
 const errReading = redact.Text("after Log.Restored each process reads the whole log once, and this read goes on")
-
-// errMoved is the error of a question if no entry of the tail is in its place, or one looks younger than before: the clock
-// of the store was set back, and new entries can stand among those with marks.
-const errMoved = redact.Text("the list of the store has changed")
 
 // stillReading refuses a call that ends with errReading.
 var stillReading = Error{kind: ErrInDoubt, cause: errReading, RetryAfter: time.Second}
@@ -88,14 +77,14 @@ type known struct {
 type maker struct {
 	at           time.Time // of its first try
 	afterRestore bool      // a check or a person has found it after [Log.Restored]
-	isNew        string    // the [Log.Restored] before its first try; empty if there is none
+	newSince     string    // see [entryData.newSince]
 }
 
 // addition is a mutation that adds a record to a list: see listOf.
 type addition struct {
 	list    string
 	isOpen  bool   // it is not known whether it happened
-	claimed string // the [Log.Restored] after which a check found its record, of a try before; empty for none
+	claimed string // see [entryData].Claimed
 }
 
 // about returns what the log knows about the record id, and about other records and lists. It reads the new
@@ -108,23 +97,9 @@ func (x *index) about(ctx context.Context, id string, others ...string) (*known,
 	case <-ctx.Done():
 		return nil, errReading
 	}
-	now, err := x.operator.recent(ctx)
-	if err != nil {
+	if err := x.follow(ctx); err != nil {
 		return nil, err
 	}
-	if now.Restore != nil && now.Restore.ID != x.restore {
-		x.clear()
-		x.restore = now.Restore.ID
-	}
-	k, err := x.ask(ctx, id, others)
-	if errors.Is(err, errMoved) {
-		x.clear()
-		k, err = x.ask(ctx, id, others)
-	}
-	return k, err
-}
-
-func (x *index) ask(ctx context.Context, id string, others []string) (*known, error) {
 	wanted := []uint32{markOf(id)}
 	for _, other := range others {
 		wanted = append(wanted, markOf(other))
@@ -154,22 +129,10 @@ func (x *index) ask(ctx context.Context, id string, others []string) (*known, er
 	if _, isKnown := k.made[id]; isKnown {
 		return k, nil
 	}
-	return k, x.follow(ctx, isWanted, k)
-}
-
-// follow adds the new entries to the answer k, and keeps the marks of the settled ones before the tail.
-func (x *index) follow(ctx context.Context, isWanted func(mark uint32) bool, k *known) error {
-	begun, isMoved, isSettled := time.Now(), len(x.tail) > 0, true
-	before, tail := x.tail, []marked(nil)
+	isSettled := true // a later page is read later: its entries can be older than a young entry was
 	for entry, err := range x.list(ctx, x.after, pageLimit) {
 		if err != nil {
-			return readError(ctx, err)
-		}
-		if i := slices.IndexFunc(before, func(e marked) bool { return e.at == entry.Position }); i >= 0 {
-			if begun.Add(-entry.Age).Sub(before[i].saved) > maxSaveTime/2 {
-				return errMoved
-			}
-			before, isMoved = before[i+1:], false
+			return nil, readError(ctx, err)
 		}
 		d, err := readData(entry.Data)
 		x.hasGap = x.hasGap || err != nil
@@ -177,21 +140,35 @@ func (x *index) follow(ctx context.Context, isWanted func(mark uint32) bool, k *
 		if slices.ContainsFunc(marks, isWanted) {
 			k.add(&entry, &d)
 		}
-		// A later page is read later: its entries can be older than a young entry was.
-		if isSettled = isSettled && entry.Age > maxSaveTime+time.Since(begun); isSettled {
-			tail = append(tail, marked{entry.Position, time.Now().Add(-entry.Age), marks})
+		if isSettled = isSettled && entry.Age > maxSaveTime; isSettled { // else the next question reads the entry again
+			x.keep(&entry, marks)
 		}
-		if isMoved {
-			continue
-		}
-		for ; len(tail) > partSize; tail = tail[1:] {
-			x.keep(tail[0])
-		}
-		x.tail = tail
 	}
-	if k.hasGap = x.hasGap; isMoved {
-		return errMoved
+	k.hasGap = x.hasGap
+	return k, nil
+}
+
+// follow clears the index after another restoration, or if the clock of the store was set back: new entries can stand
+// before the last one that was read. The entry of the salt is saved once, so it looks younger only after such a change. It
+// tells nothing while it looks as young as the entries that each question reads again: no age is below 0.
+func (x *index) follow(ctx context.Context) error {
+	now, err := x.operator.recent(ctx)
+	if err != nil {
+		return err
 	}
+	begun := time.Now()
+	age, err := x.effects.saltAge(ctx)
+	if err != nil {
+		return readError(ctx, err)
+	}
+	isSetBack, id := age < maxSaveTime || begun.Add(-age).Sub(x.salted) > maxSaveTime/2, ""
+	if now.Restore != nil {
+		id = now.Restore.ID
+	}
+	if isSetBack || id != x.restore {
+		x.clear()
+	}
+	x.restore, x.salted = id, time.Now().Add(-age)
 	return nil
 }
 
@@ -201,13 +178,13 @@ func (x *index) list(ctx context.Context, after store.Position, limit int) iter.
 }
 
 // keep keeps the marks of the next entry.
-func (x *index) keep(e marked) {
+func (x *index) keep(entry *store.Entry, marks []uint32) {
 	if x.read%partSize == 0 {
 		from, _, _ := x.after.At() // made by the store
 		x.parts = append(x.parts, part{from, len(x.marks)})
 	}
 	x.read++
-	x.marks, x.after = append(x.marks, e.marks...), e.at
+	x.marks, x.after = append(x.marks, marks...), entry.Position
 }
 
 // drop gives up the memory of the index, unless a call uses it.
@@ -220,9 +197,7 @@ func (x *index) drop() {
 	}
 }
 
-func (x *index) clear() {
-	x.marks, x.parts, x.read, x.after, x.hasGap, x.tail = nil, nil, 0, "", false, nil
-}
+func (x *index) clear() { x.marks, x.parts, x.read, x.after, x.hasGap = nil, nil, 0, "", false }
 
 // marks returns the marks of an entry.
 func (d *entryData) marks(entry *store.Entry) (marks []uint32) {
@@ -236,22 +211,15 @@ func (d *entryData) marks(entry *store.Entry) (marks []uint32) {
 }
 
 func (k *known) add(entry *store.Entry, d *entryData) {
-	born, isFound, isNew := entry.Age, false, ""
+	born := entry.Age
 	for _, c := range d.History.changes(entry.Age) {
-		born, isFound = max(born, c.Age), isFound || c.Why == shownByRead
-	}
-	if d.IsNew && !d.Send.AfterRestore {
-		isNew = d.Restore
+		born = max(born, c.Age)
 	}
 	for _, id := range d.made(entry.State) {
-		k.made[id] = maker{at: time.Now().Add(-born), afterRestore: d.Send.AfterRestore, isNew: isNew}
+		k.made[id] = maker{at: time.Now().Add(-born), afterRestore: d.Send.AfterRestore, newSince: d.newSince()}
 	}
 	if list := listOf(rowOf(d.Request.Route), d.Request.IDs); list != "" && entry.State != store.Free {
-		a := addition{list: list, isOpen: !hasHappened(entry.State)}
-		if isFound && isNew == "" {
-			a.claimed = d.Restore
-		}
-		k.adds[entry.Key] = a
+		k.adds[entry.Key] = addition{list: list, isOpen: !hasHappened(entry.State), claimed: d.Claimed}
 	}
 }
 

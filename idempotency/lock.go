@@ -45,6 +45,9 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 	case thenEndDoubt:
 		wait, err = k.endOther(ctx, k.call.Client(), other, &of, true)
 	case thenTake:
+		if of.isOfCopy && other.State == store.Free {
+			of.Restore = "" // it can have been sent since the copy: the next call with its key looks
+		}
 		of.note(other, line{State: other.State})
 		err = k.store.Save(ctx, of.next(other, other.State, ""))
 	default:

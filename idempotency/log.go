@@ -92,11 +92,14 @@ type settings struct {
 
 func newSettings(entries store.Store, o Options) *settings {
 	now := &operator{entries: entries, key: o.Namespace + "!standing", inUse: make(chan struct{}, 1)}
+	effects := &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness}
 	return &settings{
 		Options: o, store: entries, operator: now,
 		audits:  &operator{entries: entries, key: o.Namespace + "!audit"},
-		effects: &effects{entries: entries, namespace: o.Namespace, maxLateness: o.MaxLateness},
-		index:   &index{entries: entries, operator: now, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1)},
+		effects: effects,
+		index: &index{
+			entries: entries, operator: now, effects: effects, prefix: o.Namespace + ":", inUse: make(chan struct{}, 1),
+		},
 	}
 }
 

@@ -101,10 +101,11 @@ func (s *settings) restart(ctx context.Context, entry *store.Entry, d *entryData
 	if o == nil || d.Restore == o.ID {
 		return nil, nil
 	}
+	age := min(entry.Age, o.Age) // younger if a call that lacked only the response has sent it
 	if n := len(d.History); n > 0 {
-		d.History[n-1].Lasted += (entry.Age - o.Age).Milliseconds()
+		d.History[n-1].Lasted += (entry.Age - age).Milliseconds()
 	}
-	entry.Age, d.Doubt.Idle, d.isOfCopy = o.Age, 0, true
+	entry.Age, d.Doubt.Idle, d.isOfCopy = age, 0, true
 	d.Restore, d.IsNew = o.ID, entry.Revision == 0
 	return o, nil
 }

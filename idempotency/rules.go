@@ -294,7 +294,10 @@ var noResponse = response{Status: http.StatusNoContent, Rebuilt: true}
 // end ends the mutation after a finding: done, forgotten if there is no response, or free. The name by
 // is that of the person who says so.
 func (d *entryData) end(f finding, by string) line {
-	d.Response, d.Doubt = response{}, doubt{}
+	d.Response, d.Doubt, d.Claimed = response{}, doubt{}, ""
+	if f.evidence == happened && f.why == shownByRead && d.newSince() == "" {
+		d.Claimed = d.Restore
+	}
 	now := line{State: store.Forgotten, By: by, Why: f.why}
 	switch {
 	case f.evidence != happened:
