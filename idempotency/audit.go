@@ -144,9 +144,9 @@ func (a *audit) run(ctx context.Context) error {
 	}
 	a.result.Ended = time.Now().UTC()
 	return storeError(a.audits.change(ctx, func(i *instructions) {
-		var kept *AuditResult
-		if kept = i.Audit; kept != nil && kept.Daily != nil {
-			kept = kept.Daily
+		kept := i.Audit
+		if kept != nil {
+			kept = cmp.Or(kept.Daily, kept)
 		}
 		if a.wait > 0 || i.Daily == nil || kept == nil || !a.From.After(kept.From) && !a.To.Before(kept.To) {
 			kept = nil

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/steer"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
@@ -25,13 +24,16 @@ func loanCreated(context.Context, *webhook.Event) error {
 
 func unknownEvent(context.Context, *webhook.Event) error { return nil }
 
+// unkept shares no connection with http.DefaultTransport, whose connections the end of any httptest.Server closes.
+var unkept = &http.Transport{DisableKeepAlives: true}
+
 // toAddress sends every request to the same address, like the proxy in front of the program.
 type toAddress string
 
 func (a toAddress) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host = "http", string(a)
-	return steer.Unkept.Transport.RoundTrip(r)
+	return unkept.RoundTrip(r)
 }
 
 // The program of README starts, receives an event, and ends in order.

@@ -139,18 +139,20 @@ func TestGaugesNeedNamesOfTheirOwn(t *testing.T) {
 		"service":     {Inboxes: inboxes("service"), Sessions: map[string]*lending.Session{"service": nil}},
 		"idempotency": {Log: log, Inboxes: inboxes("idempotency")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := lendingotel.Gauges(sources, newTelemetry().providers()...)
-			require.EqualError(t, err, fmt.Sprintf("lendingotel: Sources: two sources have the name %q; rename one", name))
-		})
+		_, err := lendingotel.Gauges(sources, newTelemetry().providers()...)
+		require.EqualError(t, err, fmt.Sprintf("lendingotel: Sources: two sources have the name %q; rename one", name))
 	}
 }
 
-// slowInbox answers after a second.
-type slowInbox struct{ *webhook.MemoryInbox }
+// countedBy calls a function in place of its counts.
+type countedBy struct {
+	*webhook.MemoryInbox
 
-func (s slowInbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
-	return webhook.InboxCounts{}, backoff.Sleep(ctx, time.Second)
+	count func(context.Context) error
+}
+
+func (c countedBy) Counts(ctx context.Context) (webhook.InboxCounts, error) {
+	return webhook.InboxCounts{}, c.count(ctx)
 }
 
 // Two readers of a provider, for example an exporter and an endpoint for Prometheus, can collect at the same time. The
@@ -159,8 +161,9 @@ func TestGaugesOfTwoReadersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		readers := []*metric.ManualReader{metric.NewManualReader(), metric.NewManualReader()}
 		provider := metric.NewMeterProvider(metric.WithReader(readers[0]), metric.WithReader(readers[1]))
+		slow := func(ctx context.Context) error { return backoff.Sleep(ctx, time.Second) }
 		_, err := lendingotel.Gauges(lendingotel.Sources{Inboxes: map[string]webhook.DeadLetters{
-			"slow": slowInbox{webhook.NewMemoryInbox()},
+			"slow": countedBy{webhook.NewMemoryInbox(), slow},
 		}}, lendingotel.WithMeterProvider(provider))
 		require.NoError(t, err)
 		first := make(chan error, 1)
@@ -175,29 +178,17 @@ func TestGaugesOfTwoReadersAtOnce(t *testing.T) {
 	})
 }
 
-// brokenInbox fails, or never answers.
-type brokenInbox struct {
-	*webhook.MemoryInbox
-	hangs chan struct{}
-	reads *atomic.Int32
-}
-
-func (b brokenInbox) Counts(context.Context) (webhook.InboxCounts, error) {
-	b.reads.Add(1)
-	if b.hangs != nil {
-		<-b.hangs
-	}
-	return webhook.InboxCounts{}, errors.New("a failure")
-}
-
 // A store that is down or hangs does not affect the gauges of other sources.
 func TestGaugesOfABrokenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs, failures, reads := make(chan struct{}), new(atomic.Int32), new(atomic.Int32)
+		hangs := make(chan struct{})
 		defer close(hangs)
+		var failures, reads atomic.Int32
+		fail := func(context.Context) error { failures.Add(1); return errors.New("a failure") }
+		hang := func(context.Context) error { reads.Add(1); <-hangs; return nil }
 		collect := gauges(t, lendingotel.Sources{Inboxes: map[string]webhook.DeadLetters{
-			"fails": brokenInbox{webhook.NewMemoryInbox(), nil, failures},
-			"hangs": brokenInbox{webhook.NewMemoryInbox(), hangs, reads},
+			"fails": countedBy{webhook.NewMemoryInbox(), fail},
+			"hangs": countedBy{webhook.NewMemoryInbox(), hang},
 			"works": webhook.NewMemoryInbox(),
 		}})
 		for range 2 {
