@@ -39,12 +39,13 @@ type change struct {
 	done  chan error
 }
 
-// openFile waits for another process to close the file: 5 seconds unless wait is positive.
-func openFile(path string, wait time.Duration) (*file, error) {
+// openFile opens a file with these buckets, or a new file. It waits for another process to close the file: 5 seconds
+// unless wait is positive.
+func openFile(path string, wait time.Duration, buckets [][]byte) (*file, error) {
 	if wait <= 0 {
 		wait = 5 * time.Second
 	}
-	if err := examine(path, wait); err != nil {
+	if err := examine(path, wait, buckets); err != nil {
 		return nil, err
 	}
 	f := &file{turn: make(chan struct{}, 1)}
@@ -63,8 +64,9 @@ func openFile(path string, wait time.Duration) (*file, error) {
 }
 
 // examine reads everything that bbolt reads to find the free pages. bbolt does this in a
-// goroutine, whose panic cannot be recovered, and a panic would keep the lock of the file.
-func examine(path string, wait time.Duration) error {
+// goroutine, whose panic cannot be recovered, and a panic would keep the lock of the file. A bucket of another name may be
+// a damaged one, in whose place an empty bucket would be made.
+func examine(path string, wait time.Duration, buckets [][]byte) error {
 	content, err := os.Open(path) //nolint:gosec // the path of the caller
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -90,7 +92,15 @@ func examine(path string, wait time.Duration) error {
 			if err := p.tree(uint64(tx.Cursor().Bucket().Root()), true, nil, nil); err != nil {
 				return err
 			}
-			return checkFormat(tx)
+			if err := checkFormat(tx); err != nil {
+				return err
+			}
+			return tx.ForEach(func(name []byte, _ *bbolt.Bucket) error {
+				if !slices.ContainsFunc(buckets, func(b []byte) bool { return bytes.Equal(b, name) }) {
+					return errForeign
+				}
+				return nil
+			})
 		})
 	}))
 }

@@ -44,6 +44,8 @@ var (
 	entryBucket = []byte("idempotency entries") // key: record
 	lockBucket  = []byte("idempotency locks")   // lock: key
 	stateBucket = []byte("idempotency states")  // state, a zero byte, time of the last Save, key: no value
+
+	logBuckets = [][]byte{entryBucket, lockBucket, stateBucket}
 )
 
 // OpenIdempotencyStore opens the store in the file at path, or creates the file. Responses are
@@ -54,13 +56,13 @@ var (
 // check the file, it reads all of it. An [Inbox] needs a file of its own.
 func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*IdempotencyStore, error) {
 	o := *cmp.Or(opts, new(IdempotencyStoreOptions))
-	f, err := openFile(path, o.Wait)
+	f, err := openFile(path, o.Wait, logBuckets)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
 	var started clock
 	err = f.update(func(tx *bbolt.Tx) (bool, error) {
-		for _, name := range [][]byte{entryBucket, lockBucket, stateBucket} {
+		for _, name := range logBuckets {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return false, err
 			}

@@ -61,6 +61,8 @@ var (
 	dead    = []byte("dead letters") // time it was set aside, number: its description in JSON
 	history = []byte("history")      // time it was put, SHA-256: nothing
 	removed = []byte("removed")      // number: who removed an event, and why, in JSON
+
+	inboxBuckets = [][]byte{bodies, waiting, running, dead, history, removed}
 )
 
 // The state of an event is its number of claims.
@@ -79,7 +81,7 @@ func bytesOf(tries uint32) []byte { return binary.BigEndian.AppendUint32(nil, tr
 func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	o := *cmp.Or(opts, new(InboxOptions))
 	claimer.SetDefault(&o.Keep, 72*time.Hour)
-	f, err := openFile(path, o.Wait)
+	f, err := openFile(path, o.Wait, inboxBuckets)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
@@ -94,7 +96,7 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 
 // prepare creates the buckets, and makes running events due.
 func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
-	for _, name := range [][]byte{bodies, waiting, running, dead, history, removed} {
+	for _, name := range inboxBuckets {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return false, err
 		}

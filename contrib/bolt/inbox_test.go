@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"io"
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
@@ -250,6 +251,39 @@ func TestNoDamageEndsTheProcess(t *testing.T) {
 		}
 	}
 	require.Positive(t, refused)
+}
+
+// A bucket whose name is damaged must not give way to an empty one: a log without entries sends everything again.
+func TestOpenRefusesABucketOfAnotherName(t *testing.T) {
+	t.Parallel()
+	openLog := func(path string) (io.Closer, error) { return lendingbolt.OpenIdempotencyStore(path, nil) }
+	openInbox := func(path string) (io.Closer, error) { return lendingbolt.OpenInbox(path, nil) }
+	for _, test := range []struct {
+		name   string
+		open   func(path string) (io.Closer, error)
+		damage string
+	}{
+		{"idempotency entries", openLog, "idempotency entriez"},
+		{"idempotency states", openLog, "idempotency statez"},
+		{"bodies", openInbox, "bodiez"},
+		{"waiting", openInbox, "waitinh"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			file, err := test.open(path)
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+			whole, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(whole, []byte(test.name), []byte(test.damage)), 0o600))
+			_, err = test.open(path)
+			require.ErrorContains(t, err, "the file is not of this package, or damaged")
+			require.NoError(t, os.WriteFile(path, whole, 0o600))
+			file, err = test.open(path)
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+		})
+	}
 }
 
 // Damage to the open file does not end the process.
