@@ -57,7 +57,7 @@ func (w *wallStore) List(ctx context.Context, f store.Filter) (page []store.Entr
 	if err != nil {
 		return nil, err
 	}
-	after := f.Limit
+	limit := f.Limit
 	f.After, f.Limit = "", 1000
 	for entry, err := range store.All(ctx, w.Store, f) {
 		if err != nil {
@@ -73,7 +73,7 @@ func (w *wallStore) List(ctx context.Context, f store.Filter) (page []store.Entr
 		second, _, _ := b.Position.At()
 		return cmp.Or(cmp.Compare(first, second), cmp.Compare(a.Key, b.Key))
 	})
-	return page[:min(len(page), after)], nil
+	return page[:min(len(page), limit)], nil
 }
 
 // TestClockOfTheStoreIsSetBack has the clock of the store set back after a restore, and never set right. No key takes
